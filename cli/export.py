@@ -28,15 +28,16 @@ def export(
         str | None, typer.Argument(metavar="STORE", help="Folder of a store, or name of a running broker.")
     ] = None,
     folder: Annotated[str | None, typer.Argument(metavar="OUT", help="Folder for the Parquet files.")] = None,
-    topics: Annotated[list[str] | None, typer.Argument(metavar="[TOPIC]...", help="Topics; none: all.")] = None,
+    topics: Annotated[list[str] | None, typer.Argument(metavar="[TOPIC]...", help="None: all but the broker's own.")] = None,
     by: Annotated[str | None, typer.Option("--by", help="What the folders are made of; topic,day by default.")] = None,
     columns: Annotated[str | None, typer.Option("--columns", help="Only these, separated by commas.")] = None,
     full: Annotated[bool, typer.Option("--full", help="Begin again: remove the topics' earlier files.")] = False,
     allow_gaps: Annotated[bool, typer.Option("--allow-gaps", help="Continue over messages that retention removed.")] = False,
+    spark: Annotated[bool, typer.Option("--spark", help="Let Spark do it; needs Java, and the extra spark.")] = False,
     show: Annotated[Path | None, typer.Option("--show", metavar="OUT", help="List what is in OUT, and export nothing.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Add what topics got since the last time to Parquet files. Needs Java, and the extra spark.
+    """Add what topics got since the last time to Parquet files. Needs the extra arrow.
 
     The files are in OUT/topic=<topic>/day=<day it was stored, UTC>. Run it again, and it adds only new messages, each once,
     whatever was killed in the meantime. A broker may run on the store.
@@ -62,6 +63,7 @@ def export(
                 store,
                 folder,
                 topics or (),
+                spark or None,
                 by=_names(by),
                 columns=_names(columns),
                 full=full,
@@ -89,7 +91,7 @@ def _names(text: str | None) -> list[str] | None:
 
 
 class _Speed(ProgressColumn):
-    """Messages so far, and messages and megabytes a second since Spark began with them."""
+    """Messages so far, and messages and megabytes a second since the first ones."""
 
     def render(self, task: Task) -> Text:
         done = int(task.completed)

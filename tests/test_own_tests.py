@@ -92,7 +92,7 @@ TESTED_BY: dict[str, str] = {
     "spark/data_source.py": "tests/spark/test_source.py",
     "spark/export/account.py": "tests/spark/test_export_runs.py",
     "spark/export/folder.py": "tests/spark/test_export_runs.py",
-    "spark/export/job.py": "tests/spark/exporting.py",
+    "spark/export/job.py": "tests/spark/test_task_error.py",
     "spark/export/partition.py": "tests/spark/test_export_runs.py",
     "spark/export/plan.py": "tests/spark/test_export_runs.py",
     "spark/export/task.py": "tests/spark/test_export_runs.py",

@@ -43,6 +43,11 @@ def submitted() -> bool:
     return "PYSPARK_GATEWAY_PORT" in os.environ
 
 
+def has_session() -> bool:
+    """True if this process has a session, or spark-submit started it."""
+    return submitted() or _active_session() is not None
+
+
 @contextmanager
 def session_for(spark: SparkSession | None) -> Iterator[SparkSession]:
     """The given or active session; otherwise spark-submit's or a local one, which is stopped afterwards.

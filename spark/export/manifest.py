@@ -1,4 +1,4 @@
-"""The manifest of an export: what each run added, one JSON file a run. docs/spark.md describes it.
+"""The manifest of an export: what each run added, one JSON file a run. docs/export.md describes it.
 
 A run's file appears as a whole, and with it the run has happened. Its Parquet files are in staging, and the next run puts them
 in their places if the run itself did not. `state` says whether that is done.

@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from orbitmq.errors import SettingError
@@ -70,36 +71,43 @@ def escaped(value: str) -> str:
 def divided(batch: pa.RecordBatch, topic: str, by: Sequence[str]) -> Iterator[tuple[Key, pa.RecordBatch]]:
     """The batch, of one topic, divided into a part for each folder, with rows in their order. If there are several parts, they
     are copies."""
-    import numpy as np
-    import pyarrow as pa
+    import pyarrow.compute as pc
 
-    codes = np.zeros(batch.num_rows, dtype=np.int64)
+    codes, distinct = None, 1
     for name in by:
         if name != "topic":
-            own = _codes(batch, name)
-            if own.size and (own != own[0]).any():
-                distinct, own = np.unique(own, return_inverse=True)
-                codes = np.unique(codes * distinct.size + own, return_inverse=True)[1].astype(np.int64)
-    if codes.size and not (codes != codes[0]).any():
-        yield _key(batch, 0, topic, by), batch
+            own, count = _codes(_values(batch, name))
+            if count > 1:
+                codes, distinct = (own, count) if codes is None else _codes(pc.add(pc.multiply(codes, count), own))
+    if codes is None or distinct < 2:
+        if batch.num_rows:
+            yield _key(batch, 0, topic, by), batch
         return
-    order = np.argsort(codes, kind="stable")
-    borders = np.flatnonzero(np.diff(codes[order])) + 1
-    for places in np.split(order, borders):
-        yield _key(batch, int(places[0]), topic, by), batch.take(pa.array(places))
+    order = pc.array_sort_indices(codes)  # a stable one
+    ends = pc.run_end_encode(codes.take(order), run_end_type="int32").run_ends.to_pylist()
+    for begin, end in pairwise([0, *ends]):
+        places = order.slice(begin, end - begin)
+        yield _key(batch, places[0].as_py(), topic, by), batch.take(places)
 
 
-def _codes(batch: pa.RecordBatch, name: str) -> Any:
-    """Numbers that are equal if the values are."""
-    import numpy as np
+def _codes(values: Any) -> tuple[Any, int]:
+    """A number for each, equal if the values are, and how many numbers there are."""
     import pyarrow as pa
 
-    if name in DERIVED:
-        return batch.column("timestamp").cast(pa.int64()).to_numpy() // DERIVED[name]
-    array = batch.column(name)
-    if pa.types.is_integer(array.type) and array.null_count == 0:
-        return array.to_numpy()
-    return array.dictionary_encode().indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+    found = values.dictionary_encode(null_encoding="encode")
+    return found.indices.cast(pa.int64()), len(found.dictionary)
+
+
+def _values(batch: pa.RecordBatch, name: str) -> Any:
+    """By what the rows are divided: the column, or the number of the day or hour."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if name not in DERIVED:
+        return batch.column(name)
+    times, length = batch.column("timestamp").cast(pa.int64()), DERIVED[name]
+    # Rounded down: division of whole numbers rounds towards 0.
+    return pc.divide(pc.if_else(pc.less(times, 0), pc.subtract(times, length - 1), times), length)
 
 
 def _key(batch: pa.RecordBatch, row: int, topic: str, by: Sequence[str]) -> Key:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from orbitmq.client.several import Ordered, Several, not_one_text
 from orbitmq.errors import ExportDiffers, OffsetOutOfRange, SettingError, UnknownTopic
 from orbitmq.errors.remedy import Knob, hint
+from orbitmq.shm.topic_name import reserved_topic
 from orbitmq.spark.columns import COLUMNS
 from orbitmq.spark.export.folder import ExportFolder
 from orbitmq.spark.export.manifest import End, Gap, Mark, State
@@ -23,7 +24,7 @@ FULL_HINT = hint("export into another folder || begin again with {full=True}")
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What the caller asked for. Without topics: all. by, columns: None: as in the last run, or the defaults."""
+    """What the caller asked for. No topics: all but reserved ones. by, columns: None: as in the last run, or the defaults."""
 
     topics: tuple[str, ...] = ()
     by: tuple[str, ...] | None = None
@@ -75,7 +76,7 @@ class Plan:
 def plan(folder: ExportFolder, state: State, snapshot: Snapshot, wish: Wish) -> Plan:
     """Raises: UnknownTopic; ExportDiffers: another store, a topic that was created again, other columns or folders than before,
     without full; OffsetOutOfRange: messages are gone that were not exported, and gaps are not allowed."""
-    topics = _topics(snapshot, wish)
+    topics = _topics(snapshot, state, wish)
     if wish.full:
         everything = not wish.topics or {*state.ends} <= {*topics}
         replaces = tuple(sorted({*state.ends, *topics} if everything else topics)) if state.run else ()
@@ -107,7 +108,8 @@ def plan(folder: ExportFolder, state: State, snapshot: Snapshot, wish: Wish) -> 
     return Plan(by, columns, replaces, tuple(slices), ends, tuple(gaps))
 
 
-def _topics(snapshot: Snapshot, wish: Wish) -> list[str]:
+def _topics(snapshot: Snapshot, state: State, wish: Wish) -> list[str]:
+    """All: without those that broker and groups keep for themselves, unless a run has exported them."""
     for topic in wish.topics:
         if topic not in snapshot.topics:
             raise UnknownTopic(
@@ -116,7 +118,7 @@ def _topics(snapshot: Snapshot, wish: Wish) -> list[str]:
                 topic=topic,
                 topics=sorted(snapshot.topics),
             )
-    return list(wish.topics) or sorted(snapshot.topics)
+    return list(wish.topics) or sorted(name for name in snapshot.topics if name in state.ends or not reserved_topic(name))
 
 
 def _shape(folder: ExportFolder, state: State, wish: Wish, *, free: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:

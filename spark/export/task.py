@@ -13,7 +13,7 @@ import os
 import struct
 import uuid
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby, pairwise
 from pathlib import Path
@@ -67,8 +67,10 @@ class Job:
         return [name for name in COLUMNS if name in wanted or (name == "topic" and name in self.kept)]
 
 
-def run_task(job: Job, number: int, slices: Sequence[Slice]) -> list[ExportFile]:
+def run_task(job: Job, number: int, slices: Sequence[Slice], stopped: Callable[[], bool] = bool) -> list[ExportFile]:
     """Writes and syncs the files. Each is in staging under the name that it will have in its folder.
+
+    stopped: asked between batches; nobody wants the files any more if it is true, and there will be none.
 
     Raises: OffsetOutOfRange: retention has removed messages meanwhile, and that is an error. SettingError: a folder's name
         would be too long. ExportFailed: a file cannot be written. CorruptRecord, StoreError.
@@ -76,7 +78,8 @@ def run_task(job: Job, number: int, slices: Sequence[Slice]) -> list[ExportFile]
     task = Task(job, number)
     try:
         for topic, own in groupby(slices, key=lambda each: each.topic):
-            task.read(topic, list(own))
+            if not task.read(topic, list(own), stopped):
+                return []
         return task.finish()
     except OSError as error:
         raise failed(f"cannot write to {job.staging}", error) from error
@@ -101,13 +104,13 @@ class OpenFile:
 
     def add(self, rows: pa.RecordBatch, kept: Sequence[str]) -> int:
         """Returns how many more bytes are buffered now."""
-        import numpy as np
+        import pyarrow.compute as pc
 
-        queues, offsets = rows.column("partition").to_numpy(), rows.column("offset").to_numpy()
-        borders = [0, *(np.flatnonzero(np.diff(queues)) + 1).tolist(), rows.num_rows]
-        for begin, end in pairwise(borders):
-            first, last = int(offsets[begin]), int(offsets[end - 1]) + 1
-            entry = self.offsets.setdefault(int(queues[begin]), [first, last, 0])
+        queues, offsets = pc.run_end_encode(rows.column("partition"), run_end_type="int32"), rows.column("offset")
+        borders = [0, *queues.run_ends.to_pylist()]
+        for queue, (begin, end) in zip(queues.values.to_pylist(), pairwise(borders), strict=True):
+            first, last = offsets[begin].as_py(), offsets[end - 1].as_py() + 1
+            entry = self.offsets.setdefault(queue, [first, last, 0])
             entry[0], entry[1], entry[2] = min(entry[0], first), max(entry[1], last), entry[2] + end - begin
         self.rows += rows.num_rows
         part = rows.select(kept)
@@ -141,7 +144,8 @@ class Task:
         self._told = [0, 0]
         self._progress = os.open(Path(job.staging, "progress"), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
 
-    def read(self, topic: str, slices: Sequence[Slice]) -> None:
+    def read(self, topic: str, slices: Sequence[Slice], stopped: Callable[[], bool]) -> bool:
+        """False: it was stopped."""
         job = self._job
         given = {
             "path": job.root,
@@ -153,6 +157,9 @@ class Task:
             for key, rows in divided(batch, topic, job.by):
                 self._add(topic, key, rows)
             self._tell(batch)
+            if stopped():
+                return False
+        return True
 
     def finish(self) -> list[ExportFile]:
         while self._open:
@@ -162,6 +169,7 @@ class Task:
     def close(self) -> None:
         """Called after an error too."""
         for file in self._open.values():
+            file.writer.is_open = False  # or it would still write a footer when it is collected, and complain
             file.sink.close()
         self._open.clear()
         os.close(self._progress)

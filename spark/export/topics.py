@@ -2,7 +2,7 @@
 
     <out>/topic=<name>/day=<store day, UTC>/part-*.parquet
 
-docs/spark.md says what a run promises, export/folder.py how it keeps the promise.
+docs/export.md says what a run promises, export/folder.py how it keeps the promise.
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from orbitmq.client.several import Ordered, Several
 from orbitmq.spark.export import job as export_job
 from orbitmq.spark.export.account import unread
 from orbitmq.spark.export.folder import ExportFolder
+from orbitmq.spark.export.here import tasks_here
 from orbitmq.spark.export.manifest import PENDING, ExportFile, Gap, Run, State
 from orbitmq.spark.export.plan import Plan, Wish, plan
 from orbitmq.spark.export.task import Job
@@ -57,7 +58,7 @@ def export(
     store_or_broker: str | Path,
     out: str | Path,
     topics: Several[str] = (),
-    spark: SparkSession | None = None,
+    spark: SparkSession | Literal[True] | None = None,
     *,
     by: Ordered[str] | None = None,
     columns: Several[str] | None = None,
@@ -70,20 +71,26 @@ def export(
     Args:
         store_or_broker: folder of a store, or name of a running broker.
         topics: none: all.
-        spark: None: this process's session if it has one, or spark-submit's, or a local one. A session that is made here is
-            stopped.
+        spark: a session, whose tasks read and write. True: this process's session if it has one, or spark-submit's, or a local
+            one; a session that is made here is stopped. None: the first two, and without them threads of this process, which
+            need pyarrow alone.
         by: columns of which the folders are made; None: topic and day, or as before.
         columns: of spark/columns.py; None: all, or as before.
         full: begin again: the topics' earlier files are removed when the new ones come.
         allow_gaps: continue if retention has removed messages that were not exported.
 
     Raises: UnknownTopic, BrokerNotRunning, SettingError; OffsetOutOfRange: retention was faster; ExportBusy, ExportDiffers,
-        ExportDamaged, ExportFailed; CorruptRecord, StoreError.
+        ExportDamaged, ExportFailed; CorruptRecord, StoreError. ImportError: no pyarrow, or no PySpark.
     """
+    import orbitmq.client.arrow  # noqa: F401  says what to install, before anything is made
+
     wish = Wish.of(topics, by, columns, full=full, allow_gaps=allow_gaps)
 
     def run(job: Job, tasks: export_job.Tasks) -> list[ExportFile]:
-        with export_job.session_for(spark) as session:
+        given = None if spark is True else spark
+        if given is None and spark is None and not export_job.has_session():
+            return tasks_here(job, tasks)
+        with export_job.session_for(given) as session:
             return export_job.spark_tasks(session, job, tasks)
 
     return run_export(store_or_broker, out, wish, run, progress)
@@ -93,7 +100,7 @@ def export_topic(
     store_or_broker: str | Path,
     topic: str,
     out: str | Path,
-    spark: SparkSession | None = None,
+    spark: SparkSession | Literal[True] | None = None,
     *,
     overwrite: bool = False,
     columns: Several[str] | None = None,

@@ -1,5 +1,5 @@
-"""Exports without Spark's JVM, and what readers find. The tasks run one after the other in this process, or in a process of
-their own that is killed on its way:
+"""Exports without Spark, and what readers find. The tasks run in this process, or in a process of their own that is killed on
+its way:
 
     python -m tests.spark.exporting STORE OUT POINT PASSAGE [full]
 """
@@ -16,10 +16,8 @@ from typing import Any
 import pyarrow.dataset as ds
 
 from orbitmq.shm import crash_point
-from orbitmq.spark.export.job import Tasks
-from orbitmq.spark.export.manifest import ExportFile
+from orbitmq.spark.export.here import tasks_here
 from orbitmq.spark.export.plan import Wish
-from orbitmq.spark.export.task import Job, run_task
 from orbitmq.spark.export.topics import ExportReport, run_export
 from tests.spark.stored_topics import StoredTopics
 
@@ -42,12 +40,8 @@ def add(stored: StoredTopics, count: int) -> None:
         stored.send("ab"[number % 2], b"%d" % number * 9, store_ms=1_700_000_000_000 + number * 600_000)
 
 
-def run_here(job: Job, tasks: Tasks) -> list[ExportFile]:
-    return [file for number, slices in enumerate(tasks) for file in run_task(job, number, slices)]
-
-
 def export_here(store: Path, out: Path, *topics: str, **wish: Any) -> ExportReport:
-    return run_export(store, out, Wish.of(topics, **wish), run_here)
+    return run_export(store, out, Wish.of(topics, **wish), tasks_here)
 
 
 def seen(out: Path) -> list[Place]:

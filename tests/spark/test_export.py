@@ -70,7 +70,8 @@ def test_exports_read_back(spark: SparkSession, stored: StoredTopics, tmp_path: 
     names = list(COLUMNS)
     first = export(stored.root, out, ["2024"], spark, columns=names, progress=lambda *each: told.append(each))
     assert (first.rows, first.run, first.path) == (100, 1, tmp_path / "out")
-    second = export(stored.root, out, (), spark)
+    assert export(stored.root, out, (), spark).run is None  # a topic of the groups' own must be named
+    second = export(stored.root, out, ["%RETRY%group"], spark)
     assert (second.rows, {file.topic for file in second.files}) == (100, {"%RETRY%group"})
     assert told[-1][:2] == (100, 100) and all(0 <= done <= total and size >= 0 for done, total, size in told)
 
@@ -129,7 +130,7 @@ def test_what_is_there_is_listed(
     stored: StoredTopics, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "out"
-    report = export_here(stored.root, out)
+    report = export_here(stored.root, out, "2024", "%RETRY%group", "empty")
     assert command(monkeypatch, "--show", str(out)) == 0
     told = capsys.readouterr().out
     assert "200 messages of 2 topics in 20 files" in told and "topic=2024/day=2023-11-14/part-" in told and "0: 0 to" in told
@@ -139,7 +140,7 @@ def test_what_is_there_is_listed(
     assert sum(part["rows"] for line in lines for part in line["offsets"]) == 200
     assert command(monkeypatch, "--show", str(tmp_path / "none")) == 2
     assert "no export has written there" in capsys.readouterr().err
-    assert command(monkeypatch, str(stored.root), str(out)) == 0  # needs no Spark
+    assert command(monkeypatch, str(stored.root), str(out)) == 0
     assert "nothing new" in capsys.readouterr().out
 
 
@@ -161,7 +162,7 @@ def test_without_java_one_line_says_what_to_install(stored: StoredTopics, tmp_pa
     environment.update({"PATH": str(tmp_path), "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])})
     if home:
         environment["JAVA_HOME"] = home
-    arguments = [sys.executable, "-m", "orbitmq.cli.main", "export", str(stored.root), str(tmp_path / "out")]
+    arguments = [sys.executable, "-m", "orbitmq.cli.main", "export", "--spark", str(stored.root), str(tmp_path / "out")]
     done = subprocess.run(arguments, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert done.stderr.startswith("error: cannot start Spark") and "openjdk-17-jre-headless" in done.stderr

@@ -1,5 +1,5 @@
-"""Goal: an export with Spark ends well whatever happens to it: killed, interrupted, and run again. Method: processes of their
-own, struck at moments that a seed chooses."""
+"""Goal: an export, with Spark or without, ends well whatever happens to it: killed, interrupted, and run again. Method:
+processes of their own, struck at moments that a seed chooses."""
 
 from __future__ import annotations
 
@@ -46,13 +46,14 @@ MOMENTS: dict[str, Callable[[Path, int], bool]] = {
 
 # What becomes of the folder does not depend on PySpark's version; how Ctrl-C arrives does.
 @pytest.mark.usefixtures("java_home")
-def test_killed_with_spark_at_random(tmp_path: Path, stored: StoredTopics) -> None:
+@pytest.mark.parametrize(("options", "deaths"), [([], 12), (["--spark"], 2)], ids=["here", "spark"])
+def test_killed_at_random(tmp_path: Path, stored: StoredTopics, options: list[str], deaths: int) -> None:
     seed = random.SystemRandom().randrange(1 << 32)
     print("seed", seed)
     chance = random.Random(seed)
     out = tmp_path / "out"
-    command = [*COMMAND, str(stored.root), str(out)]
-    for moment in chance.sample(list(MOMENTS), 2):
+    command = [*COMMAND, *options, str(stored.root), str(out)]
+    for moment in chance.sample(list(MOMENTS) * 3, deaths):
         add(stored, 100)
         runs = len(ExportFolder(out).runs()) if out.exists() else 0
         process = subprocess.Popen(command, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
@@ -74,15 +75,27 @@ def test_killed_with_spark_at_random(tmp_path: Path, stored: StoredTopics) -> No
 @pytest.mark.parametrize("name", ["*", pytest.param("*/progress", marks=pytest.mark.oldest_pyspark("export.job"))])
 def test_ctrl_c_ends_it_cleanly(tmp_path: Path, stored: StoredTopics, name: str) -> None:
     """Before Spark starts, and while its tasks run, which may just then end."""
+    assert interrupted(tmp_path, stored, name, "--spark") == 130 or name != "*"
+
+
+def test_ctrl_c_without_spark(tmp_path: Path, stored: StoredTopics) -> None:
+    """Tasks that take a while, because every message is for a folder of its own."""
+    add(stored, 3000)
+    assert interrupted(tmp_path, stored, "*/part-*", "--by", "hour,partition") == 130
+
+
+def interrupted(tmp_path: Path, stored: StoredTopics, name: str, *options: str) -> int:
+    """The exit code of an export that is interrupted as soon as such a file is in its staging."""
     out = tmp_path / "out"
-    process = subprocess.Popen([*COMMAND, str(stored.root), str(out)], env=environment(), stderr=subprocess.PIPE, text=True)
+    command = [*COMMAND, *options, str(stored.root), str(out)]
+    process = subprocess.Popen(command, env=environment(), stderr=subprocess.PIPE, text=True)
     until(lambda: process.poll() is not None or any((out / OWN / "staging").glob(name)), name)
     process.send_signal(signal.SIGINT)
     _, told = process.communicate(timeout=WATCHDOG_S)
     assert "Traceback" not in told
     assert (process.returncode, "stopped; run it again" in told) in ((130, True), (0, False)), told
-    assert process.returncode == 130 or name != "*"
     if process.returncode == 130:
         assert staged(out) == 0
     export_here(stored.root, out)
     assert seen(out) == sorted(row[:4] for row in stored.rows)
+    return process.returncode

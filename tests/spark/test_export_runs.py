@@ -255,15 +255,15 @@ def test_a_gap_while_the_tasks_run(tmp_path: Path) -> None:
     stored.add("a", 1)
     for number in range(200):
         stored.send("a", b"%d" % number + bytes(1000))
+    from orbitmq.spark.export.here import tasks_here
     from orbitmq.spark.export.plan import Wish
     from orbitmq.spark.export.topics import run_export
-    from tests.spark.exporting import run_here
 
     shutil.copytree(stored.root, tmp_path / "copy")
 
     def late(job: object, tasks: object) -> object:
         (tmp_path / "copy" / "commitlog" / f"{0:020d}").unlink(missing_ok=True)
-        return run_here(job, tasks)  # type: ignore[arg-type]
+        return tasks_here(job, tasks)  # type: ignore[arg-type]
 
     with pytest.raises(OffsetOutOfRange, match="retention has removed it"):
         run_export(tmp_path / "copy", tmp_path / "out", Wish.of(), late)  # type: ignore[arg-type]
