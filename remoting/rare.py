@@ -12,6 +12,7 @@ from orbitmq.remoting.name_server import NameServer
 from orbitmq.remoting.offsets import Offsets
 from orbitmq.remoting.producers import Producers
 from orbitmq.remoting.request import NOT_SUPPORTED, SYSTEM_ERROR, Answer, Answers, Client, Request
+from orbitmq.remoting.send_backs import SendBacks
 from orbitmq.remoting.sends import Sends
 
 
@@ -27,6 +28,7 @@ class Rare:
             **Offsets(host).answers,
             **Locks(host).answers,
             **Sends(host).answers,
+            **SendBacks(host).answers,
             **Administration(host).answers,
         }
 

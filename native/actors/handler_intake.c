@@ -130,7 +130,11 @@ static bool settle(struct handler *handler, uint32_t slot, const struct judged_f
 /* Bytes before a message's properties that its delay_level asks for. */
 static inline uint32_t prefix_size(uint32_t delay_level)
 {
-    return delay_level < SEND_SETTLE ? 0 : delay_level == SEND_SETTLE ? (uint32_t)sizeof(struct send_settle) : SEND_AT_SIZE;
+    if (__builtin_expect(delay_level < SEND_BACK, 1))
+        return 0;
+    return delay_level == SEND_BACK     ? (uint32_t)sizeof(struct send_back)
+           : delay_level == SEND_SETTLE ? (uint32_t)sizeof(struct send_settle)
+                                        : SEND_AT_SIZE;
 }
 
 static inline bool next_message(const uint8_t *payload, uint64_t size, uint64_t *at, struct send_message *message, const uint8_t **content)
@@ -231,7 +235,15 @@ static bool pass_on(struct handler *handler, uint32_t slot, const struct judged_
 {
     if (__builtin_expect(message->delay_level == SEND_SETTLE, 0))
         return settle(handler, slot, frame, content);
-    const struct judged_message judged = judge_message(handler, frame, message, content);
+    struct judged_message judged;
+    if (__builtin_expect(message->delay_level == SEND_BACK, 0)) {
+        struct send_back back;
+        memcpy(&back, content, sizeof back);
+        OWN_COPY(back);
+        judged = handler_judge_back(handler, frame, &back);
+    } else {
+        judged = judge_message(handler, frame, message, content);
+    }
     return put(handler, slot, handler->intake[slot].sequence + 1, frame->head.flags & ~LANE_FLAGS, &judged);
 }
 

@@ -7,7 +7,9 @@
  *   handler_delay.c    where a delayed message goes instead
  *   handler_half.c     where a half message goes instead
  *   handler_commits.c  offsets of a group that belong to an atomic batch
+ *   handler_record.c   records of the log that a message is made of
  *   handler_settle.c   what settles a half message
+ *   handler_back.c     what becomes of a message that a group gives back
  */
 #ifndef ORBITMQ_HANDLER_PARTS_H
 #define ORBITMQ_HANDLER_PARTS_H
@@ -82,7 +84,7 @@ struct handler {
     struct record_template marked;      /* of a message of an atomic batch */
     struct record_template delayed;     /* of a delayed message */
     uint8_t properties[PROPERTIES_MAX]; /* likewise */
-    struct log_map log;                 /* read-only, for half messages */
+    struct log_map log;                 /* read-only, for half messages and those that are given back */
     uint8_t commits[COMMITS_BODY_MAX];  /* the body of a record of offsets */
 };
 
@@ -164,6 +166,17 @@ enum verdict handler_divert_half(struct handler *handler, const struct judged_fr
 /* Judges a message of SEND_OFFSETS. sender: the slot of its session. content: a send_commits, then the body. */
 struct judged_message handler_judge_commits(struct handler *handler, uint32_t sender, const struct judged_frame *frame,
                                             const struct send_message *message, const uint8_t *content);
+
+/* ---- handler_record.c ---- */
+
+/* The record at this place of the log, mapped and checked, or why not: VERDICT_UNKNOWN_MESSAGE, there is none; VERDICT_STORE_FULL, it cannot
+ * be mapped now, which says nothing of it. After a power cut that took one back, a later one may have its place. */
+enum verdict handler_record(struct handler *handler, uint64_t physical_offset, struct record_view *view, uint32_t *detail);
+
+/* ---- handler_back.c ---- */
+
+/* Judges a message that is given back to the frame's topic. */
+struct judged_message handler_judge_back(struct handler *handler, const struct judged_frame *frame, const struct send_back *back);
 
 /* ---- handler_settle.c ---- */
 

@@ -6,42 +6,25 @@
 #include "base/crash_point.h"
 #include "format/transaction.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-/* The half's record, mapped and checked. VERDICT_UNKNOWN_HALF: there is none at this place, or it is another. After a power cut that took a
- * half back, a later one may have its place. VERDICT_STORE_FULL: it cannot be mapped now, which says nothing of the half. */
+/* The half's record. VERDICT_UNKNOWN_HALF: there is none at this place, or it is another. */
 static enum verdict find_half(struct handler *handler, const struct send_settle *settle, struct record_view *view, uint32_t *detail)
 {
-    const struct control *control = handler->tree->control;
-    /* acquire: the log's bytes before the position [W1] */
-    const uint64_t wrote = atomic_load_explicit(&control->wrote.value, memory_order_acquire);
-    /* relaxed: a file that is removed meanwhile is found missing, or stays as long as it is mapped */
-    const uint64_t begin = atomic_load_explicit(&control->min_offset.value, memory_order_relaxed);
-    log_map_forget(&handler->log, begin);
-    if (settle->physical_offset < begin || settle->physical_offset >= wrote)
-        return VERDICT_UNKNOWN_HALF;
-    const uint8_t *at = log_map_at(&handler->log, settle->physical_offset);
-    if (!at && log_map_passing(errno)) {
-        *detail = (uint32_t)errno;
-        return VERDICT_STORE_FULL;
-    }
-    if (!at)
-        return VERDICT_UNKNOWN_HALF;
-    const uint64_t in_file = handler->log.file_size - settle->physical_offset % handler->log.file_size;
-    const uint64_t in_log = wrote - settle->physical_offset;
+    const enum verdict found = handler_record(handler, settle->physical_offset, view, detail);
+    if (found != VERDICT_APPENDED)
+        return found == VERDICT_UNKNOWN_MESSAGE ? VERDICT_UNKNOWN_HALF : found;
     static const uint8_t no_id[sizeof settle->id];
     const bool any = memcmp(settle->id, no_id, sizeof no_id) == 0;
-    if (!(record_check(at, in_file < in_log ? in_file : in_log, settle->physical_offset, view) == RECORD_GOOD &&
-           view->queue_offset == settle->offset && view->queue_id == 0 && view->prepared_offset != RECORD_STANDS_IN &&
+    if (!(view->queue_offset == settle->offset && view->queue_id == 0 && view->prepared_offset != RECORD_STANDS_IN &&
            view->topic.size == sizeof HALF_TOPIC - 1 && memcmp(view->topic.data, HALF_TOPIC, view->topic.size) == 0))
         return VERDICT_UNKNOWN_HALF;
     uint8_t id[sizeof settle->id] = {0};
-    const struct slice found = properties_get(view->properties.data, view->properties.size, "UNIQ_KEY", 8);
-    if (found.data)
-        memcpy(id, found.data, found.size < sizeof id ? found.size : sizeof id);
+    const struct slice own = properties_get(view->properties.data, view->properties.size, "UNIQ_KEY", 8);
+    if (own.data)
+        memcpy(id, own.data, own.size < sizeof id ? own.size : sizeof id);
     return any || memcmp(id, settle->id, sizeof id) == 0 ? VERDICT_APPENDED : VERDICT_UNKNOWN_HALF;
 }
 

@@ -158,6 +158,8 @@ static enum gateway_served serve(struct gateway *gateway, struct connection *con
         return gateway->attached ? gateway_send(gateway, &asker, header, body, frame->body_size) : GATEWAY_STALLED;
     case GATEWAY_END:
         return gateway->attached ? gateway_end(gateway, &asker, header) : GATEWAY_STALLED;
+    case GATEWAY_BACK:
+        return gateway->attached ? gateway_back(gateway, &asker, header) : GATEWAY_STALLED;
     case GATEWAY_PULL:
         gateway_pull(gateway, &asker, header);
         return GATEWAY_SERVED;

@@ -21,9 +21,10 @@ enum gateway_code {
     GATEWAY_PULL_MOVED = 21,
     GATEWAY_BAD_FILTER = 23,
     GATEWAY_NO_SUBSCRIPTION = 24,
+    GATEWAY_NO_GROUP = 26,
 };
-enum gateway_ask { GATEWAY_SEND = 10, GATEWAY_PULL = 11, GATEWAY_MAX_OFFSET = 30, GATEWAY_MIN_OFFSET = 31, GATEWAY_END = 37, GATEWAY_SEND_V2 = 310,
-                   GATEWAY_SEND_BATCH = 320 };
+enum gateway_ask { GATEWAY_SEND = 10, GATEWAY_PULL = 11, GATEWAY_MAX_OFFSET = 30, GATEWAY_MIN_OFFSET = 31, GATEWAY_BACK = 36, GATEWAY_END = 37,
+                   GATEWAY_SEND_V2 = 310, GATEWAY_SEND_BATCH = 320 };
 
 #define GATEWAY_VERSION 407  /* RocketMQ 4.9.7's, whose answers these are */
 #define GATEWAY_HOLDS 65536u
@@ -46,6 +47,7 @@ struct gateway_sent {
     uint32_t queue_id;
     bool durable;
     uint8_t ends;      /* 0: messages; else how a transaction ends by it (SETTLE_) */
+    bool back;         /* a message that is given back */
     uint8_t id_size;
     uint8_t id[GATEWAY_ID_MAX];
 };
@@ -120,6 +122,10 @@ enum gateway_served gateway_send(struct gateway *gateway, const struct gateway_a
 /* gateway_transaction.c: a request that ends a transaction, and its answer. */
 enum gateway_served gateway_end(struct gateway *gateway, const struct gateway_asker *asker, const struct remoting_header *header);
 void gateway_tell_end(struct gateway *gateway, const struct gateway_sent *sent, const struct completion *verdict);
+
+/* gateway_back.c: a message that a group gives back, and its answer once it is stored. */
+enum gateway_served gateway_back(struct gateway *gateway, const struct gateway_asker *asker, const struct remoting_header *header);
+void gateway_tell_back(struct gateway *gateway, const struct gateway_sent *sent);
 
 /* gateway_receipt.c: returns how many were answered. */
 uint32_t gateway_answer_sent(struct gateway *gateway);

@@ -13,6 +13,7 @@ static const struct refused {
     const char *why;
 } REFUSED[] = {
     {VERDICT_UNKNOWN_TOPIC, GATEWAY_NO_TOPIC, "the topic does not exist any more"},
+    {VERDICT_UNKNOWN_MESSAGE, GATEWAY_SYSTEM_ERROR, "the log has no message at this offset that a group can give back"},
     {VERDICT_NO_PERMISSION, GATEWAY_NO_PERMISSION, "the topic may not be written"},
     {VERDICT_BODY_TOO_LARGE, GATEWAY_ILLEGAL, "the message is larger than the broker accepts (message_max)"},
     {VERDICT_BATCH_TOO_LARGE, GATEWAY_ILLEGAL, "the batch is larger than the broker accepts at once"},
@@ -127,6 +128,8 @@ uint32_t gateway_answer_sent(struct gateway *gateway)
             refuse(gateway, sent, not_stored);
         else if (error)
             gateway_refuse(gateway, &sent->asker, GATEWAY_SYSTEM_ERROR, "the message is stored, but the disk failed before it was there");
+        else if (sent->back)
+            gateway_tell_back(gateway, sent);
         else
             tell(gateway, sent);
         sender_settle(sender, sent->sequence);

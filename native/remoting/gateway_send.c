@@ -58,6 +58,7 @@ void gateway_note_sent(struct gateway *gateway, const struct gateway_asker *aske
     sent->sequence = gateway->sender.submitted;
     sent->count = count;
     sent->ends = 0;
+    sent->back = false;
     sent->queue_id = wanted->queue_id;
     sent->durable = wanted->durable;
     sent->id_size = id.size <= GATEWAY_ID_MAX ? (uint8_t)id.size : 0;

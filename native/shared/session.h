@@ -133,6 +133,14 @@ struct send_settle {
  * frame's topic is rmq_sys_group_commits, and the body as in format/group_commit.h. */
 #define SEND_OFFSETS (UINT32_MAX - 4)
 struct send_commits { uint32_t slot, epoch; }; /* of the member's session */
+/* A message that a group gives back: it comes to the group again, or is its dead letter, as RocketMQ decides. What properties_size counts
+ * begins with a send_back. The frame's topic is the group's, for retries; queue and body do not matter. */
+#define SEND_BACK (UINT32_MAX - 5)
+struct send_back {
+    uint64_t physical_offset; /* of its record */
+    int32_t level;            /* of delay; 0: the next one; less: it is a dead letter at once */
+    int32_t most;             /* reconsume times; a message that has so many is a dead letter */
+};
 enum { SETTLE_COMMIT = 1, SETTLE_ROLLBACK = 2, SETTLE_GIVE_UP = 3 }; /* the last: copied to TRANS_CHECK_MAX_TIME_TOPIC */
 static_assert(sizeof(struct send_frame) == 24 && sizeof(struct send_atomic) == 8 && sizeof(struct send_message) == 24,
               "frames keep 8-byte alignment");

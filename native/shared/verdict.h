@@ -27,6 +27,7 @@ enum verdict {
     VERDICT_FENCED = 17,            /* the group is not where the offsets of an atomic batch say; detail: which of them; UINT32_MAX: the
                                      * sender is no member */
     VERDICT_COMMITS_FULL = 20,      /* no more groups and queues can be committed with atomic batches; detail: the limit */
+    VERDICT_UNKNOWN_MESSAGE = 21,   /* the log has no message at this place, or one that no group can have had */
     VERDICT_HALVES_FULL = 18,       /* too many half messages since the oldest that is not settled; detail: the limit */
 };
 

@@ -1,5 +1,6 @@
 """What clients of RocketMQ's protocol have sent, at the end of a load: what was acknowledged is stored once, where the answer
-said; everything else once or not at all; a batch whole or not at all; and a half message's message only if it was committed."""
+said; everything else once or not at all; a batch whole or not at all; a half message's message only if it was committed;
+and what was given back is a dead letter, at most as often as it was given back."""
 
 from __future__ import annotations
 
@@ -20,6 +21,8 @@ def settle_remote(client: orbitmq.Client, folder: Path, account: Account) -> Non
     places = {(message, queue, offset) for message, queue, offset in stored}
     sent: set[Message] = set()
     committed: set[Message] = set()
+    given: Counter[Message] = Counter()
+    dead: set[Message] = set()
     for path in folder.glob("remote-*"):
         who = int(path.name.partition("-")[2])
         for kind, lines in _lines(path).items():
@@ -37,11 +40,18 @@ def settle_remote(client: orbitmq.Client, folder: Path, account: Account) -> Non
                         account.acknowledged += 1
                         if (message, *numbers[1:]) not in places:
                             account.wrong.append(f"{message} was acknowledged at {numbers[1:]}, and is not there")
+                    case "g":
+                        given[message] += 1
+                    case "d":
+                        dead.add(message)
                     case _:
                         committed.add(message)
     account.stored += len(stored)
     account.wrong += [f"{message} came {times} times" for message, times in came.items() if times > 1]
     account.wrong += [f"{message} came, and nobody has sent it" for message in came if message not in sent]
+    letters = Counter(BODY.unpack_from(body) for body, *_ in everything(client, f"%DLQ%{REMOTE}"))
+    account.wrong += [f"{message} was given back, and is no dead letter" for message in dead if not letters[message]]
+    account.wrong += [f"{message} has {count} dead letters" for message, count in letters.items() if count > given[message]]
     account.wrong += [f"{message} was committed, and did not come" for message in committed if not came[message]]
 
 

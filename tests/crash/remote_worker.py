@@ -1,9 +1,10 @@
 """A role of the load (worker.py): a client of RocketMQ's protocol. It sends numbered messages alone and in batches, ends half
-messages that it has begun, commits an offset, and pulls what was acknowledged. It sends nothing twice, so nothing may come
-twice.
+messages that it has begun, commits an offset, pulls what was acknowledged, and gives some of it back as dead letters. It sends
+nothing twice, so nothing may come twice.
 
 Lines of its ledger: "s NUMBER" before a send, "a NUMBER QUEUE OFFSET" after its answer; "b FIRST COUNT" before a batch, which
-is answered as its single messages are; "h NUMBER" before a half message is begun, and "c NUMBER" after its commit was answered.
+is answered as its single messages are; "h NUMBER" before a half message is begun, and "c NUMBER" after its commit was answered;
+"g NUMBER" before a message is given back, and "d NUMBER" after that was answered.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import orbitmq
 from orbitmq import errors
 from tests.actors.remoting_client import PULL, Remote, Said, records
 
-BATCH, COMMIT_OFFSET, END, MEMBERS, HEARTBEAT = 320, 15, 37, 38, 34
+BATCH, COMMIT_OFFSET, END, MEMBERS, HEARTBEAT, BACK = 320, 15, 37, 38, 34, 36
 SUCCESS, FOUND_NOTHING, NOT_SERVED = 0, 19, (1, 14, 17)
 COMMIT = 8
 QUEUES = 4
@@ -38,7 +39,7 @@ class RemoteLoad:
         self._body = body
         self._ledger = path.open("a", buffering=1)
         self._number = 0
-        self._seen: list[tuple[int, int, int]] = []  # number, queue, offset of what was acknowledged
+        self._seen: list[tuple[int, int, int, int]] = []  # what was acknowledged: number, queue, offset, place in the log
 
     def run(self, over: Callable[[], bool]) -> None:
         """Until the gateway is gone, or it is over. Raises: AssertionError: an answer is wrong."""
@@ -46,7 +47,7 @@ class RemoteLoad:
             opaque = remote.put(HEARTBEAT, BEAT % self._who)
             remote.until(opaque)
             while not over():
-                self._rng.choice((self._send, self._batch, self._transact, self._pull, self._commit))(remote)
+                self._rng.choice((self._send, self._batch, self._transact, self._pull, self._commit, self._give_back))(remote)
 
     def _send(self, remote: Remote) -> None:
         number, queue = self._take(1), self._rng.randrange(QUEUES)
@@ -54,7 +55,7 @@ class RemoteLoad:
         opaque = remote.put(310, self._body(number), **remote.send_fields(self._topic, queue))
         said = self._answer(remote, opaque)
         if said.code == SUCCESS:
-            self._acknowledged(number, int(said.fields["queueId"]), int(said.fields["queueOffset"]))
+            self._acknowledged(number, int(said.fields["queueId"]), int(said.fields["queueOffset"]), said.fields["msgId"])
         else:
             assert said.code in NOT_SERVED, said
 
@@ -67,7 +68,7 @@ class RemoteLoad:
         said = self._answer(remote, opaque)
         if said.code == SUCCESS:
             for n in range(count):
-                self._acknowledged(first + n, queue, int(said.fields["queueOffset"]) + n)
+                self._acknowledged(first + n, queue, int(said.fields["queueOffset"]) + n, said.fields["msgId"].split(",")[n])
         else:
             assert said.code in NOT_SERVED, said
 
@@ -89,7 +90,7 @@ class RemoteLoad:
         """What was acknowledged is where its answer said; it may not be indexed yet."""
         if not self._seen:
             return
-        number, queue, offset = self._rng.choice(self._seen)
+        number, queue, offset, _ = self._rng.choice(self._seen)
         opaque = remote.put(PULL, **remote.pull_fields(self._topic, queue, offset, suspend_ms=50, most=1))
         said = self._answer(remote, opaque)
         if said.code == SUCCESS:
@@ -97,6 +98,18 @@ class RemoteLoad:
             assert self._body(number) in record, (number, queue, offset)
         end = int(said.fields.get("maxOffset", 0))
         self._answer(remote, remote.put(PULL, **remote.pull_fields(self._topic, queue, end, suspend_ms=20)))
+
+    def _give_back(self, remote: Remote) -> None:
+        if not self._seen:
+            return
+        number, _, _, place = self._rng.choice(self._seen)
+        self._note(f"g {number}")
+        opaque = remote.put(BACK, group="remote", offset=place, delayLevel=-1, originTopic=self._topic, maxReconsumeTimes=16)
+        said = self._answer(remote, opaque)
+        if said.code == SUCCESS:
+            self._note(f"d {number}")
+        else:
+            assert said.code in NOT_SERVED, said
 
     def _commit(self, remote: Remote) -> None:
         opaque = remote.put(COMMIT_OFFSET, consumerGroup="remote", topic=self._topic, queueId=0, commitOffset=0)
@@ -114,9 +127,9 @@ class RemoteLoad:
         self._number += count
         return self._number - count
 
-    def _acknowledged(self, number: int, queue: int, offset: int) -> None:
+    def _acknowledged(self, number: int, queue: int, offset: int, id: str) -> None:
         self._note(f"a {number} {queue} {offset}")
-        self._seen.append((number, queue, offset))
+        self._seen.append((number, queue, offset, int(id[16:], 16)))
 
     def _note(self, line: str) -> None:
         self._ledger.write(line + "\n")

@@ -36,6 +36,7 @@ OWNER = {
     "expiry_clock": "flush",
     "flush": "flush",
     "gateway": "gateway",
+    "gateway_back": "gateway",
     "gateway_batch": "gateway",
     "gateway_pull": "gateway",
     "gateway_receipt": "gateway",

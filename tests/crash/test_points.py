@@ -51,7 +51,9 @@ FAMILIES = {
         "dispatcher", "dispatcher_answers", "dispatcher_hand", "dispatcher_order", "dispatcher_plan", "work_files", "work_link",
         "work_plan", "work_queue", "work_registry", "work_session",
     },
-    "gateway": {"gateway", "gateway_batch", "gateway_pull", "gateway_receipt", "gateway_send", "gateway_transaction"},
+    "gateway": {
+        "gateway", "gateway_back", "gateway_batch", "gateway_pull", "gateway_receipt", "gateway_send", "gateway_transaction",
+    },
     "failures": {"dispatcher_kept", "dispatcher_put"},
     "recovery": {"abort", "atomic_file", "commits", "log_cut", "log_rewrite", "recovery"},
 }

@@ -1,0 +1,236 @@
+"""Goal: a message that a RocketMQ client gives back comes to its group again after its delay, and is a dead letter in the end,
+as RocketMQ's broker does it.
+
+Method: the client of the readable model gives messages back as Java's does, and the records that come of it are read by
+OrbitMQ's own consumer. Then what must be refused: places in the log that are no message's, and what is not for a group to have.
+Also of remoting/send_backs.py.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import orbitmq
+from tests.actors.remoting_client import ONE_WAY, Remote, Said
+from tests.actors.test_gateway import indexed, stored
+from tests.native.remoting_model import BINARY, JSON
+from tests.trees import kill, small_broker
+from tests.waiting import until
+
+SUCCESS, SYSTEM_ERROR, ILLEGAL, NO_PERMISSION, NO_GROUP = 0, 1, 13, 16, 26
+BACK = 36
+RETRY, DEAD, LEVELS_TOPIC = "%RETRY%billing", "%DLQ%billing", "SCHEDULE_TOPIC_XXXX"
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[orbitmq.Broker]:
+    with small_broker(tmp_path, listen="127.0.0.1:0") as broker:
+        broker.create_topic("t", 2)
+        yield broker
+
+
+@pytest.fixture(params=[JSON, BINARY], ids=["json", "binary"])
+def remote(broker: orbitmq.Broker, request: pytest.FixtureRequest) -> Iterator[Remote]:
+    with Remote(broker.status().listens, request.param) as remote:
+        yield remote
+
+
+def back_fields(offset: int, level: int = 0, **others: object) -> dict[str, object]:
+    """As Java's client fills them."""
+    told = {"group": "billing", "offset": offset, "delayLevel": level, "originMsgId": "id", "originTopic": "t"}
+    return {**told, "unitMode": "false", "maxReconsumeTimes": 16, **others}
+
+
+def give_back(remote: Remote, offset: int, level: int = 0, **others: object) -> Said:
+    return remote.ask(BACK, **back_fields(offset, level, **others))
+
+
+def own(message: Any) -> dict[str, str]:
+    """Properties without the checksum."""
+    return {name: value for name, value in message.properties.items() if name != "__CRC32#"}
+
+
+def send(broker: orbitmq.Broker, body: bytes = b"body", **how: Any) -> Any:
+    """The message, as it is stored."""
+    with broker.producer() as producer:
+        sent = producer.send("t", body, queue=1, **how)
+    indexed(broker)
+    return broker.message(sent.id)
+
+
+def comes(broker: orbitmq.Broker, topic: str, count: int = 1) -> list[Any]:
+    """Messages of one of the group's topics, once there are so many."""
+    until(lambda: count_in(broker, topic) >= count, f"{count} messages in {topic}")
+    return stored(broker, topic)
+
+
+def count_in(broker: orbitmq.Broker, topic: str) -> int:
+    return sum(queue.max_offset for known in broker.status().topics if known.name == topic for queue in known.queues)
+
+
+def test_it_comes_again_and_again(broker: orbitmq.Broker, remote: Remote) -> None:
+    """Each retry is made of the one before. It names the first message and topic; the rest stays as it was sent."""
+    first = send(broker, tags="a", keys=["k"], properties={"UNIQ_KEY": "id", "colour": "blue"}, flag=7)
+    given: Any = first
+    for times in (1, 2, 3):
+        said = give_back(remote, given.physical_offset, 1)
+        assert (said.code, said.fields, said.body) == (SUCCESS, {}, b"")
+        retry = comes(broker, RETRY, times)[-1]
+        assert retry.reconsume_times == times
+        assert own(retry) == {
+            **own(first),
+            **{"RETRY_TOPIC": "t", "ORIGIN_MESSAGE_ID": str(first.id), "WAIT": "false"},
+            **{"DELAY": "1", "REAL_TOPIC": RETRY, "REAL_QID": "0"},
+        }
+        assert (bytes(retry), retry.tags, retry.keys, retry.flag) == (b"body", "a", first.keys, 7)
+        assert (retry.queue, retry.born_ms) == (0, first.born_ms)
+        assert retry.stored_ms >= given.stored_ms + 1000, "after its delay"
+        given = retry
+    assert count_in(broker, DEAD) == 0
+
+
+def test_delays(broker: orbitmq.Broker, remote: Remote) -> None:
+    """The level that the client names, at most the last one; for 0 the next one of the message's own, from the third on."""
+    message = send(broker)
+    levels = []
+    for level in (0, 2, 18, 19, 2**31 - 1, 2**40):
+        assert give_back(remote, message.physical_offset, level).code == SUCCESS
+        indexed(broker)
+        waiting = stored(broker, LEVELS_TOPIC)[-1]
+        levels.append(waiting.queue + 1)
+        assert waiting.properties["DELAY"] == str(waiting.queue + 1) and waiting.reconsume_times == 1
+    assert levels == [3, 2, 18, 18, 18, 18]
+    assert give_back(remote, message.physical_offset, 1).code == SUCCESS
+    (retry,) = comes(broker, RETRY)
+    assert give_back(remote, retry.physical_offset, 0).code == SUCCESS
+    indexed(broker)
+    assert stored(broker, LEVELS_TOPIC)[-1].queue + 1 == 4
+
+
+def test_dead_letters(broker: orbitmq.Broker, remote: Remote) -> None:
+    """At once, or when it was tried as often as the client says: a message with so many reconsume times is not tried again.
+    A letter can be given back too: it stays one, and a copy comes."""
+    message = send(broker, properties={"colour": "blue"})
+    for case in ({"level": -1}, {"level": -(2**40)}, {"maxReconsumeTimes": 0}, {"maxReconsumeTimes": -1, "level": 5}):
+        before = count_in(broker, DEAD)
+        assert give_back(remote, message.physical_offset, **case).code == SUCCESS  # type: ignore[arg-type]
+        letter = comes(broker, DEAD, before + 1)[-1]
+        notes = {"RETRY_TOPIC": "t", "ORIGIN_MESSAGE_ID": str(message.id), "WAIT": "false"}
+        assert own(letter) == {**own(message), **notes} and letter.reconsume_times == 1 and letter.queue == 0
+    assert count_in(broker, LEVELS_TOPIC) == 0
+    assert [letter.topic for letter in broker.dead_letters("billing")] == ["t"] * 4
+    assert give_back(remote, message.physical_offset, 1, maxReconsumeTimes=1).code == SUCCESS
+    (retry,) = comes(broker, RETRY)
+    assert give_back(remote, retry.physical_offset, 1, maxReconsumeTimes=1).code == SUCCESS
+    (*_, last) = comes(broker, DEAD, 5)
+    assert last.reconsume_times == 2 and "DELAY" not in last.properties, "one try more than the client says, as in RocketMQ"
+    assert give_back(remote, last.physical_offset, 1).code == SUCCESS
+    assert comes(broker, RETRY, 2)[-1].reconsume_times == 3
+
+
+def test_old_clients_do_not_say_how_often(broker: orbitmq.Broker, remote: Remote) -> None:
+    message = send(broker)
+    fields = back_fields(message.physical_offset, 1)
+    del fields["maxReconsumeTimes"]
+    assert remote.ask(BACK, **fields).code == SUCCESS
+    assert comes(broker, RETRY)[0].reconsume_times == 1
+
+
+def test_one_way(broker: orbitmq.Broker, remote: Remote) -> None:
+    message = send(broker)
+    remote.put(BACK, mark=ONE_WAY, **back_fields(message.physical_offset, -1))
+    assert len(comes(broker, DEAD)) == 1
+
+
+def test_places_that_are_no_message_s(broker: orbitmq.Broker, remote: Remote) -> None:
+    """Beside one, behind the log, no number, purged; and a record within a body, which a sender can write."""
+    message = send(broker, b"x" * 500)
+    raw = bytes(message.record())
+    forged = send(broker, b"y" * 300 + raw)
+    ends = broker.status().positions.wrote
+    inside = forged.physical_offset + bytes(forged.record()).index(raw)
+    beside = [message.physical_offset + 1, message.physical_offset - 1, inside, ends, ends + 1]
+    places: list[Any] = [*beside, 1 << 40, 2**63 - 1, -1, "", "x", 2**64]
+    for place in [*places, *(random.Random(1).randrange(ends) for _ in range(300))]:
+        if place not in (message.physical_offset, forged.physical_offset):
+            said = give_back(remote, place)
+            assert (said.code, bool(said.remark)) == (SYSTEM_ERROR, True), place
+    for field in ("offset", "delayLevel"):
+        fields = back_fields(message.physical_offset)
+        del fields[field]
+        assert remote.ask(BACK, **fields).code == SYSTEM_ERROR
+    broker.purge_topic("t", "latest")
+    assert give_back(remote, message.physical_offset).code == SYSTEM_ERROR
+    assert count_in(broker, LEVELS_TOPIC) == count_in(broker, DEAD) == 0
+
+
+def test_what_is_for_no_group(broker: orbitmq.Broker, remote: Remote) -> None:
+    """A half message, one that waits, and a note of the broker's."""
+    with broker.producer(group="shop") as producer:
+        producer.transaction("t", b"half")
+        producer.transaction("t", b"gone").rollback()
+        producer.send("t", b"later", delay_level=18)
+        producer.send("t", b"later", delay=3600)
+    indexed(broker)
+    topics = ("RMQ_SYS_TRANS_HALF_TOPIC", "RMQ_SYS_TRANS_OP_HALF_TOPIC", LEVELS_TOPIC, "rmq_sys_wheel_timer")
+    for topic in topics:
+        for message in stored(broker, topic):
+            assert give_back(remote, message.physical_offset, -1).code == SYSTEM_ERROR, topic
+    assert all(count_in(broker, topic) for topic in topics) and count_in(broker, DEAD) == 0
+
+
+def test_groups(broker: orbitmq.Broker, remote: Remote) -> None:
+    """A group begins with its first request; a name that is none has no topics."""
+    message = send(broker)
+    assert give_back(remote, message.physical_offset, -1, group="fresh").code == SUCCESS
+    assert len(comes(broker, "%DLQ%fresh")) == 1
+    for name in ("a b", "x" * 256, "\1", "x" * 121):
+        assert give_back(remote, message.physical_offset, group=name).code == NO_GROUP, name
+    fields = back_fields(message.physical_offset)
+    del fields["group"]
+    assert remote.ask(BACK, **fields).code == SYSTEM_ERROR
+
+
+def test_a_message_that_leaves_no_room(tmp_path: Path) -> None:
+    """The notes do not fit into the largest record. It is refused, and the client keeps the message."""
+    with small_broker(tmp_path, listen="127.0.0.1:0", message_max=4096) as broker, Remote(broker.status().listens) as remote:
+        broker.create_topic("t", 2)
+        message = send(broker, b"x" * 3900)
+        assert give_back(remote, message.physical_offset, 1).code == ILLEGAL
+        assert count_in(broker, LEVELS_TOPIC) == 0
+        assert give_back(remote, send(broker, b"x" * 3000).physical_offset, 1).code == SUCCESS
+
+
+def test_a_committed_transaction_s_message(broker: orbitmq.Broker, remote: Remote) -> None:
+    with broker.producer(group="shop") as producer:
+        producer.transaction("t", b"half").commit()
+    indexed(broker)
+    (message,) = stored(broker)
+    assert give_back(remote, message.physical_offset, 1).code == SUCCESS
+    (retry,) = comes(broker, RETRY)
+    assert bytes(retry) == b"half" and retry.properties["RETRY_TOPIC"] == "t" and broker.open_transactions() == []
+
+
+def test_deaths(broker: orbitmq.Broker) -> None:
+    """Whatever dies: a message that was given back with an answer has its letter. Without one, it is given back again."""
+    messages = [send(broker, b"%d" % number) for number in range(40)]
+    victims = random.Random(2)
+    for message in messages:
+        if victims.random() < 0.3:
+            kill(broker, victims.choice(["gateway", "handler 0", "handler 1", "writer"]))
+
+        def given(place: int = message.physical_offset) -> bool:
+            try:
+                with Remote(broker.status().listens) as remote:
+                    return give_back(remote, place, -1).code == SUCCESS
+            except OSError:
+                return False
+
+        until(given, "the answer")
+    indexed(broker)
+    assert {bytes(letter) for letter in stored(broker, DEAD)} == {bytes(message) for message in messages}
