@@ -149,9 +149,9 @@ public final class Judge {
             case "check":
                 return check(topic, order.getString("group"), order.getJSONObject("ends"));
             case "consume":
-                return consume(topic, order.getString("group"), order.getIntValue("count"), order.getJSONObject("failing"));
+                return consume(topic, order.getString("group"), order.getIntValue("count"), order.getJSONObject("failing"), order.getInteger("most"));
             case "join":
-                return join(order.getString("member"), topic, order.getString("group"), order.getString("tags"), order.getString("sql"), order.getBooleanValue("broadcast"), order.getBooleanValue("ordered"));
+                return join(order.getString("member"), topic, order.getString("group"), order.getString("tags"), order.getString("sql"), order.getBooleanValue("broadcast"), order.getBooleanValue("ordered"), order.getBooleanValue("failing"));
             case "came":
                 return came(order.getString("member"));
             case "quit":
@@ -561,13 +561,16 @@ public final class Judge {
     // ---- groups
 
     /** The next messages of a group of one push consumer, which begins where the group left off, or at the first message. It fails with
-     *  those whose bodies are named, which go back with this level of delay; -1: to the dead letters. */
-    private Object consume(String topic, String group, int count, JSONObject failing) throws Exception {
+     *  those whose bodies are named, which go back with this level of delay; -1: to the dead letters. most: retries; null: the default. */
+    private Object consume(String topic, String group, int count, JSONObject failing, Integer most) throws Exception {
         LinkedBlockingQueue<MessageExt> came = new LinkedBlockingQueue<>();
         DefaultMQPushConsumer member = new DefaultMQPushConsumer(group);
         member.setNamesrvAddr(names());
         member.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         member.subscribe(topic, "*");
+        if (most != null) {
+            member.setMaxReconsumeTimes(most);
+        }
         /* What the listener has got counts as consumed a moment later, and the offsets are kept at the shutdown. */
         member.setAwaitTerminationMillisWhenShutdown(PATIENCE_S * 1000L);
         member.registerMessageListener((MessageListenerConcurrently) (messages, context) -> {
@@ -593,8 +596,8 @@ public final class Judge {
         return found;
     }
 
-    /** A push consumer of the group, until it quits. */
-    private Object join(String name, String topic, String group, String tags, String sql, boolean broadcast, boolean ordered) throws Exception {
+    /** A push consumer of the group, until it quits. failing: with everything, for good. */
+    private Object join(String name, String topic, String group, String tags, String sql, boolean broadcast, boolean ordered, boolean failing) throws Exception {
         DefaultMQPushConsumer member = new DefaultMQPushConsumer(group);
         LinkedBlockingQueue<MessageExt> came = new LinkedBlockingQueue<>();
         member.setNamesrvAddr(names());
@@ -618,7 +621,8 @@ public final class Judge {
         } else {
             member.registerMessageListener((MessageListenerConcurrently) (messages, context) -> {
                 came.addAll(messages);
-                return ConsumeConcurrentlyStatus.CONSUME_SUCCESS;
+                context.setDelayLevelWhenNextConsume(-1); // to the dead letters
+                return failing ? ConsumeConcurrentlyStatus.RECONSUME_LATER : ConsumeConcurrentlyStatus.CONSUME_SUCCESS;
             });
         }
         member.start();
