@@ -34,6 +34,7 @@ from orbitmq.cli import (
     work,
 )
 from orbitmq.cli.exit_codes import DONE, FAILED, code_of
+from orbitmq.cli.web import command as web
 from orbitmq.errors import OrbitError
 from orbitmq.shm.disk_fault import said, way_out
 
@@ -65,6 +66,7 @@ app.command("down")(tree.down)
 app.command("status")(status.status)
 app.command("health")(health.health)
 app.command("metrics")(metrics.metrics)
+app.command("console")(web.console)
 app.command("clock")(clock.clock)
 app.add_typer(topic.app, name="topic")
 app.add_typer(group.app, name="group")
