@@ -103,6 +103,8 @@ class Dispatcher(CoreActor):
                 takes = (worker.topics & ~group.closed, worker.in_hand, worker.visibility_ms)
                 if lib.dispatcher_worker(self.handle, number, worker.slot, worker.epoch, *takes):
                     raise MemoryError("struct work_worker")
+            for each in group.filters:
+                self._filter(name, number, each)
             for topic, queue, slot, opening, offset in group.queues:
                 path = work_files.path_of(layout, name, (topic, queue))
                 place = (slot, group.topics.index(topic), os.fsencode(path))
@@ -111,6 +113,15 @@ class Dispatcher(CoreActor):
                     what = f"queue {queue} of {topic!r} in the group {name!r}"
                     self._complaints.say(f"cannot hand out {what}: {path}: {os.strerror(error)}")
         lib.dispatcher_settle(self.handle)
+
+    def _filter(self, group: str, number: int, asked: work_plan.PlannedFilter) -> None:
+        tags = [ffi.from_buffer(tag) for tag in asked.tags]
+        slices = ffi.new("struct slice[]", [(tag, len(tag)) for tag in tags])
+        sql = ffi.from_buffer(asked.sql)
+        text = ffi.new("struct slice *", (sql, len(sql)))[0]
+        error = lib.dispatcher_filter(self.handle, number, asked.number, asked.topics, slices, len(slices), text)
+        if error:  # the coordinator has read it before
+            raise OSError(error, f"cannot filter for the group {group!r}: {os.strerror(error)}")
 
     def drain(self) -> None:
         """Nothing is handed out any more; what workers have answered still counts."""

@@ -18,6 +18,7 @@ from orbitmq.actors.peer import Peer
 from orbitmq.actors.process_id import ProcessId
 from orbitmq.actors.queue_locks import LEASE_MS
 from orbitmq.actors.sessions import Session
+from orbitmq.actors.work_filters import asked_filter
 from orbitmq.errors import BrokerError, Full, NoPermission, OrbitError, ProtocolError
 from orbitmq.native._core import lib
 from orbitmq.shm import runtime
@@ -186,6 +187,7 @@ class Operations(Administration):
         start, tries = question.get("start", "earliest"), question.get("max_tries")
         self._refuse_exact(question["group"], "work in", self._offsets.of_group(question["group"]))
         fields |= {"start": start, "max_tries": tries, "key_ordered": question.get("key_ordered", False)}
+        fields["asked"] = asked_filter(question["group"], question.get("tags", []), question.get("sql", ""))
         self._work.join(session, question["group"], question["topics"], **fields)
         return None
 

@@ -11,6 +11,7 @@ from orbitmq.actors.offsets import Offsets
 from orbitmq.actors.sessions import Sessions
 from orbitmq.actors.topic_registry import TopicRegistry
 from orbitmq.actors.tree import Tree
+from orbitmq.actors.work_filters import EVERYTHING, WorkFilter, filter_of
 from orbitmq.native._core import lib
 from orbitmq.shm.topic_table import QueueKey
 from orbitmq.store import work_files, work_view
@@ -28,6 +29,7 @@ class WorkDescriber:
 
     def workers(self, group: PlannedGroup) -> list[dict[str, Any]]:
         """asks_for: how many messages it wants to have in hand now."""
+        asked = {each.slot: self._wants(group, each) for each in group.workers}
         return [
             {
                 "pid": each.pid,
@@ -36,9 +38,16 @@ class WorkDescriber:
                 "in_hand_max": each.in_hand,
                 "visibility_s": each.visibility_ms / 1000,
                 "asks_for": self._asks_for(each),
+                "tags": [tag.decode(errors="replace") for tag in asked[each.slot].tags],
+                "sql": asked[each.slot].sql.decode(errors="replace") or None,
             }
             for each in group.workers
         ]
+
+    def _wants(self, group: PlannedGroup, worker: PlannedWorker) -> WorkFilter:
+        """It asked for the same of all its topics but the retries."""
+        bits = worker.topics & ~sum(1 << at for at, topic in enumerate(group.topics) if topic.startswith("%RETRY%"))
+        return filter_of(group, (bits & -bits).bit_length() - 1) if bits else EVERYTHING
 
     def queues(self, name: str, group: PlannedGroup, after: QueueKey | None) -> dict[str, Any]:
         """{"queues": [{"topic", "queue", ...}, ...], "hands": [[slot, messages, ms], ...], "after": [topic, queue] or []}: the

@@ -22,6 +22,7 @@ from orbitmq.actors.offsets import Offsets
 from orbitmq.actors.sessions import Session
 from orbitmq.actors.topic_registry import TopicRegistry
 from orbitmq.actors.tree import Tree
+from orbitmq.actors.work_filters import EVERYTHING, WorkFilter, check_same, with_filter
 from orbitmq.errors import GroupInUse, NoPermission, OrbitError, SettingError
 from orbitmq.errors.remedy import hint
 from orbitmq.native._core import lib
@@ -87,12 +88,12 @@ class WorkRegistry:
 
     def join(
         self, session: Session, name: Any, topics: list[str], *, start: str, in_hand: int, visibility_ms: int,
-        max_tries: int | None = None, key_ordered: bool = False,
+        max_tries: int | None = None, key_ordered: bool = False, asked: WorkFilter = EVERYTHING,
     ) -> None:
-        """Makes the session a worker of the group. Asking again for the same changes nothing.
+        """Makes the session a worker of the group. Asking again for the same changes nothing. asked: what it wants.
 
         Raises: GroupNameError, UnknownTopic, SettingError, Full; GroupInUse: the group has consumers, or workers with another
-            order; NoPermission: the group is another user's, or the store is read-only; StoreFull.
+            order or another filter; NoPermission: the group is another user's, or the store is read-only; StoreFull.
         """
         check_group_name(name)
         self._check(name, topics, start, in_hand, visibility_ms, max_tries)
@@ -110,8 +111,15 @@ class WorkRegistry:
         self._groups.begin(Caller.marked(session.user), name)
         wanted = sorted({self._topics.get(topic).name for topic in topics})
         before = self._plan.get(name)
+        key = (session.slot, session.epoch)
+
+        def is_other(each: PlannedWorker) -> bool:
+            return (each.slot, each.epoch) != key and self._lives(each.slot, each.epoch)
+
+        check_same(name, before, wanted, asked, is_other)
         group = PlannedGroup(_opening()) if before is None else replace(before)
         group.paused, group.key_ordered = self._groups.paused(name), key_ordered
+        filtered = wanted
         wanted = self._with_retries(name, wanted)
         group.topics = [*group.topics, *(topic for topic in wanted if topic not in group.topics)]
         others = len(set(group.topics) - {RETRY + name})  # there is always room for the retries
@@ -124,7 +132,10 @@ class WorkRegistry:
         group.max_tries = self._groups.configs.max_tries(name)
         group.closed = self._closed(group.topics)
         bits = sum(1 << group.topics.index(topic) for topic in wanted)
-        workers = [worker for worker in group.workers if (worker.slot, worker.epoch) != (session.slot, session.epoch)]
+        # What failed has passed the filter before.
+        chosen = sum(1 << group.topics.index(topic) for topic in filtered if topic != RETRY + name)
+        group.filters = with_filter(group, chosen, asked)
+        workers = [worker for worker in group.workers if (worker.slot, worker.epoch) != key]
         mine = PlannedWorker(session.slot, session.epoch, bits, in_hand, visibility_ms, session.process.pid)
         group.workers = [*workers, mine]
         try:

@@ -10,7 +10,7 @@ from rich.table import Table
 
 from orbitmq.cli.console import duration, plain_table
 from orbitmq.client.status import GroupStatus
-from orbitmq.client.work_status import QueueWork
+from orbitmq.client.work_status import QueueWork, WorkerStatus
 
 
 def work_picture(group: GroupStatus) -> Iterator[RenderableType]:
@@ -34,13 +34,21 @@ def _table(*columns: tuple[str, str]) -> Table:
 
 def _workers(group: GroupStatus) -> Table:
     numbers = ("worker", "session", "in hand", "asks for", "at most", "deadline in")
-    table = _table(*((heading, "r") for heading in numbers), ("topics", "l"))
+    wants = [("wants", "l")] if any(each.tags or each.sql for each in group.workers) else []
+    table = _table(*((heading, "r") for heading in numbers), ("topics", "l"), *wants)
     for each in group.workers:
         left = "" if each.deadline_s is None else duration(each.deadline_s * 1000)
         count = "" if each.in_hand is None else f"{each.in_hand:,}"
         limits = f"{each.asks_for:,}", f"{each.in_hand_max:,}"
-        table.add_row(str(each.pid), str(each.slot), count, *limits, left, escape(", ".join(each.topics)))
+        chosen = [escape(_wanted(each))] if wants else []
+        table.add_row(str(each.pid), str(each.slot), count, *limits, left, escape(", ".join(each.topics)), *chosen)
     return table
+
+
+def _wanted(worker: WorkerStatus) -> str:
+    tags = f"tags {' || '.join(worker.tags)}" if worker.tags else ""
+    sql = f"sql {worker.sql}" if worker.sql else ""
+    return "; ".join(filter(None, (tags, sql)))
 
 
 def _queues(group: GroupStatus) -> Table:

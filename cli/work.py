@@ -39,6 +39,8 @@ def work(
     key_ordered: Annotated[
         bool, typer.Option("--key-ordered", help="Messages of one key one after the other, in the order of the log.")
     ] = False,
+    tag: Annotated[str | None, typer.Option("--tag", help="Only messages with this tag, or one of 'a || b'.")] = None,
+    sql: Annotated[str | None, typer.Option("--sql", help="Only these, such as 'price > 100'; names are properties.")] = None,
     max_tries: Annotated[
         int | None,
         typer.Option(
@@ -62,7 +64,7 @@ def work(
     with (
         client as broker,
         broker.worker(
-            group, [topic], concurrency=concurrency, idle=idle, max_tries=max_tries, key_ordered=key_ordered
+            group, [topic], tags=tag, sql=sql, concurrency=concurrency, idle=idle, max_tries=max_tries, key_ordered=key_ordered
         ) as worker,
     ):
         done = worker.run(lambda job: _handle(job, words, timeout), jobs=count)

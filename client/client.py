@@ -195,6 +195,8 @@ class Client(
         in_hand: int = 1024,
         max_tries: int | None = None,
         key_ordered: bool = False,
+        tags: str | None = None,
+        sql: str | None = None,
         start: Literal["earliest", "latest"] = "earliest",
         wait: float | None = None,
     ) -> WorkSession:
@@ -207,12 +209,14 @@ class Client(
                 setting of the group; None: as the group has it, 16 for a new one.
             key_ordered: the group's workers have one message of a key in hand at a time, in the order of the log. The key is
                 the sharding key, else the keys. All workers of a group say the same.
+            tags, sql: only these messages, as for consumers; the group passes over the others for good. All workers of a group
+                say the same for a topic.
             start: where a group begins that is new to a topic.
             wait: as for consumers.
 
         Raises: TopicNameError, UnknownTopic, GroupNameError, SettingError; GroupInUse: the group has consumers, or
-            workers with another key_ordered; NoPermission; Full; StoreFull: the disk has no room for the group's state;
-            BrokerNotRunning.
+            workers with another key_ordered or filter; FilterError: the place where sql is wrong; NoPermission; Full;
+            StoreFull: the disk has no room for the group's state; BrokerNotRunning.
         """
         with self._makes("a worker"):
             from orbitmq.client.argument import check_flag, whole
@@ -231,6 +235,8 @@ class Client(
                 in_hand=in_hand,
                 max_tries=max_tries,
                 key_ordered=key_ordered,
+                tags=tags,
+                sql=sql,
                 start=start,
                 wait=self._connection.wait if wait is None else checked_wait(wait),
             )

@@ -52,6 +52,13 @@ class Answers:
             self._sent.append((self.target, tuple(hand_outs)))
         lib.work_link_publish(self._link)
 
+    def put_off(self, slot: int, offset: int, time_ms: int, make_room: Callable[[], None]) -> None:
+        """A message that cannot be read: it comes again after a time, and takes no room in our hands until then."""
+        while not lib.work_link_answer(self._link, lib.WORK_NACK, slot, offset, 1, time_ms):
+            lib.work_link_publish(self._link)
+            make_room()
+        lib.work_link_publish(self._link)
+
     def pass_over(self, slot: int, first: int, count: int) -> None:
         """Places without a message, which nobody can do: they count as done."""
         while count > 0:

@@ -20,6 +20,8 @@ def open_session(opener: ConsumerOpener, asked: WorkerSettings) -> Session[HandO
         in_hand=asked.in_hand,
         max_tries=asked.max_tries,
         key_ordered=asked.key_ordered,
+        tags=asked.tags,
+        sql=asked.sql,
         start=asked.start,
         wait=asked.wait or 0.0,
     )

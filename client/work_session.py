@@ -13,17 +13,16 @@ import weakref
 from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from orbitmq.client.hand_out import HandOut
-from orbitmq.client.job import SECONDS_MAX
 from orbitmq.client.patience import Patience
 from orbitmq.client.session import ConsumerOpener, SessionHandle
 from orbitmq.client.subscription import topic_names
 from orbitmq.client.work_answers import TEXT_MAX, Answers
 from orbitmq.client.work_failure import REASON_MAX, bounded
 from orbitmq.client.work_refusals import Refusals
+from orbitmq.client.work_settings import WorkSettings, check_seconds
 from orbitmq.errors import BrokerNotRunning, BrokerStopped, Closed, OrbitError, SettingError
 from orbitmq.native._core import ffi, lib
 from orbitmq.native._types import Reader
@@ -66,23 +65,6 @@ class Line:
             self._handle.close()
 
 
-@dataclass(frozen=True, slots=True)
-class WorkSettings:
-    """What a worker says when it joins its group."""
-
-    group: str
-    topics: tuple[str, ...]
-    visibility: float
-    in_hand: int
-    max_tries: int | None
-    key_ordered: bool
-    start: Literal["earliest", "latest"]
-
-    def fields(self) -> dict[str, Any]:
-        given = {name: getattr(self, name) for name in ("group", "in_hand", "start", "max_tries", "key_ordered")}
-        return given | {"topics": list(self.topics), "visibility_ms": round(self.visibility * 1000)}
-
-
 class WorkSession:
     """Made by `Client.work_session`."""
 
@@ -96,16 +78,14 @@ class WorkSession:
         in_hand: int = 1024,
         max_tries: int | None = None,
         key_ordered: bool = False,
+        tags: str | None = None,
+        sql: str | None = None,
         start: Literal["earliest", "latest"] = "earliest",
         wait: float = 0.0,
     ) -> None:
         self._opener = opener
         self._patience = Patience(opener, wait)
-        self.settings = WorkSettings(group, tuple(topic_names(topics)), visibility, in_hand, max_tries, key_ordered, start)
-        if isinstance(in_hand, bool) or not isinstance(in_hand, int) or not 1 <= in_hand <= lib.WORK_WINDOW:
-            why = f"it must be a number from 1 to {lib.WORK_WINDOW:,}"
-            raise SettingError(f"could not set in_hand to {in_hand!r}: {why}", setting="in_hand", value=in_hand)
-        _check_seconds("visibility", visibility, 0.1)
+        self.settings = WorkSettings(group, topic_names(topics), visibility, in_hand, max_tries, key_ordered, start, tags, sql)
         self._lock = threading.Lock()
         self._ready: deque[HandOut] = deque()  # read, and not given to the program yet
         self._records: deque[Any] = deque()  # handed out, and not read yet
@@ -131,7 +111,7 @@ class WorkSession:
 
         Raises: BrokerStopped: the broker has stopped; what is in hand comes again from the next one. BrokerNotRunning.
         CorruptRecord: a
-            message cannot be read; it is handed out again when its time is over. Closed.
+            message cannot be read; it is handed out again after `visibility` seconds. Closed.
         """
         if most < 1:
             raise SettingError(f"could not take {most} messages: 1 is the least", setting="most", value=most)
@@ -162,13 +142,13 @@ class WorkSession:
         the group's tries, it goes to the dead letters. reason, digest: of the failure; they become properties of the retry or
         the dead letter."""
         if delay is not None:
-            _check_seconds("delay", delay, 0.0)
+            check_seconds("delay", delay, 0.0)
         time_ms = lib.WORK_BACK_OFF if delay is None else round(delay * 1000)
         self._answer(lib.WORK_NACK, (hand_out,), time_ms, _text(reason, digest))
 
     def extend(self, hand_out: HandOut, seconds: float) -> None:
         """This message stays in hand for so many seconds from now on."""
-        _check_seconds("seconds", seconds, 0.0)
+        check_seconds("seconds", seconds, 0.0)
         hand_out.deadline = time.monotonic() + seconds
         self._answer(lib.WORK_EXTEND, (hand_out,), round(seconds * 1000))
 
@@ -316,6 +296,7 @@ class WorkSession:
                 messages = self._reader.range(self._cursor(slot), at, end - at)
             except OrbitError as error:
                 self._damaged = error
+                self._answers.put_off(slot, at, round(self.settings.visibility * 1000), self._make_room)
                 if at + 1 < end:
                     self._records.appendleft((slot, at + 1, end - at - 1, tries, deadline))
                 return
@@ -468,12 +449,6 @@ def _text(reason: str, digest: str) -> bytes:
     tail = f"\1{bounded(digest)}".encode(errors="replace") if digest else b""
     tail = tail[:DIGEST_MAX].decode(errors="ignore").encode()  # whole letters
     return bounded(reason).encode(errors="replace") + tail if reason else b""
-
-
-def _check_seconds(name: str, value: float, least: float) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= SECONDS_MAX:
-        why = f"it lies outside {least:g} to {SECONDS_MAX:g} seconds"
-        raise SettingError(f"could not set {name} to {value!r}: {why}", setting=name, value=value)
 
 
 def _forked() -> None:

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 class WorkerStatus:
     """A worker's session. in_hand: messages that it has, of in_hand_max at most; asks_for: as many as it wants to have now,
     which is fewer while its handlers are busy. deadline_s: seconds until the first of these is given to another worker, unless
-    it is acked or extended; None: it has none. What `groups()` and `status()` return has neither: there in_hand is None too."""
+    it is acked or extended; None: it has none. What `groups()` and `status()` return has neither: there in_hand is None too.
+    tags, sql: which messages it wants; all of them if neither is said."""
 
     pid: int
     slot: int
@@ -25,6 +26,8 @@ class WorkerStatus:
     asks_for: int
     in_hand: int | None = None
     deadline_s: float | None = None
+    tags: tuple[str, ...] = ()
+    sql: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +64,7 @@ class QueueWork:
 
 def worker_status(content: dict[str, Any]) -> WorkerStatus:
     """content: of an answer of the coordinator's."""
-    return WorkerStatus(**{**content, "topics": tuple(content["topics"])})
+    return WorkerStatus(**{**content, "topics": tuple(content["topics"]), "tags": tuple(content["tags"])})
 
 
 def with_work(group: GroupStatus, retries: Retries, answers: Iterable[dict[str, Any]]) -> GroupStatus:

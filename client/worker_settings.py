@@ -34,6 +34,9 @@ class WorkerSettings:
         start: where a group begins in a queue from which it has got nothing.
         key_ordered: messages of one key (the sharding key, else the keys) are never in two hands at once, and are begun in the
             order of the log. One that fails holds back the later ones of its key. All workers of a group say the same.
+        tags: only messages with one of these tags: "a || b"; None: all messages. The group passes over the others for good. All
+            workers of a group say the same for a topic.
+        sql: only messages for which this RocketMQ filter is true, as of consumers; with tags, both must let them pass.
         extend: a thread moves the deadlines of begun jobs, as long as this process lives.
         timeout: seconds after which a job that is not done is nacked; None: never. A process that hangs is killed then; a
             thread is left alone, and another one takes its place.
@@ -43,8 +46,8 @@ class WorkerSettings:
             second signal has its usual effect.
         wait: how many seconds to wait for an absent broker; None: the client's.
 
-    Raises: TopicNameError, UnknownTopic, NoPermission, GroupNameError, SettingError; BrokerNotRunning; Full: no session could
-        be opened.
+    Raises: TopicNameError, UnknownTopic, NoPermission, GroupNameError, SettingError; FilterError: the place where sql is
+        wrong; GroupInUse: workers of the group want other messages; BrokerNotRunning; Full: no session could be opened.
     """
 
     group: str
@@ -57,6 +60,8 @@ class WorkerSettings:
     max_tries: int | None = None
     start: Literal["earliest", "latest"] = "earliest"
     key_ordered: bool = False
+    tags: str | None = None
+    sql: str | None = None
     extend: bool = True
     timeout: float | None = None
     idle: float | None = None

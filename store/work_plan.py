@@ -4,9 +4,11 @@ msgpack:
 
     {"generation":, "groups": {name: {"opening":, "paused":, "max_tries":, "key_ordered":, "topics": [name, ...], "closed":,
      "queues": [[topic, queue, queue slot, opening, offset], ...],
-     "workers": [[slot, epoch, topics, in hand, visibility ms, pid], ...]}}}
+     "workers": [[slot, epoch, topics, in hand, visibility ms, pid], ...],
+     "filters": [[number, topics, [tag, ...], sql], ...]}}}
 
-`topics` of a worker has a bit for each of the group's topics that it takes. `closed` has one for each that may not be read: of
+`topics` of a worker has a bit for each of the group's topics that it takes, and of a filter one for each that it is for;
+another filter has another number. `closed` has one for each that may not be read: of
 these nothing more is handed out, and what is in hand may be answered. `opening` is another number each time a group gets its
 first worker; of a queue, also each time it is reset: it is opened then, and begins at its offset unless its file knows
 better. A plan of another generation has no meaning, so it is not synced."""
@@ -35,6 +37,16 @@ class PlannedWorker:
     pid: int
 
 
+@dataclass(frozen=True, slots=True)
+class PlannedFilter:
+    """tags: sorted; none: every message. sql: no text: every message."""
+
+    number: int
+    topics: int
+    tags: tuple[bytes, ...]
+    sql: bytes
+
+
 @dataclass(slots=True)
 class PlannedGroup:
     """queues: (topic, queue, queue slot, opening, offset at which the group was when it opened)."""
@@ -47,6 +59,7 @@ class PlannedGroup:
     workers: list[PlannedWorker] = field(default_factory=list)
     closed: int = 0
     key_ordered: bool = False
+    filters: list[PlannedFilter] = field(default_factory=list)
 
 
 def load(layout: StoreLayout, generation: int) -> dict[str, PlannedGroup]:
@@ -59,7 +72,8 @@ def load(layout: StoreLayout, generation: int) -> dict[str, PlannedGroup]:
                 queues = [(topic, queue, slot, opening, offset) for topic, queue, slot, opening, offset in entry["queues"]]
                 workers = [PlannedWorker(*worker) for worker in entry["workers"]]
                 plain = {each: entry[each] for each in ("opening", "paused", "max_tries", "key_ordered", "topics", "closed")}
-                groups[name] = PlannedGroup(**plain, queues=queues, workers=workers)
+                filters = [PlannedFilter(number, bits, tuple(tags), sql) for number, bits, tags, sql in entry["filters"]]
+                groups[name] = PlannedGroup(**plain, queues=queues, workers=workers, filters=filters)
     return groups
 
 
@@ -75,6 +89,7 @@ def store(layout: StoreLayout, generation: int, groups: dict[str, PlannedGroup])
             "closed": group.closed,
             "queues": group.queues,
             "workers": [list(astuple(worker)) for worker in group.workers],
+            "filters": [list(astuple(each)) for each in group.filters],
         }
         for name, group in groups.items()
     }

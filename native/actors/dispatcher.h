@@ -53,6 +53,10 @@ int dispatcher_queue(struct dispatcher *dispatcher, int32_t group, uint32_t slot
 /* topics: a bit for each topic that it takes. most: messages in its hands. Returns 0 or ENOMEM. */
 int dispatcher_worker(struct dispatcher *dispatcher, int32_t group, uint32_t slot, uint32_t epoch, uint64_t topics, uint32_t most,
                       uint64_t visibility_ms);
+/* One of the group's filters. name: a number of its own, never 0: another one if the filter is another. topics: a bit for each of which
+ * it chooses the messages. tags: none: all of them. sql: no text: all. Returns 0 or an errno: the plan cannot be taken then. */
+int dispatcher_filter(struct dispatcher *dispatcher, int32_t group, uint64_t name, uint64_t topics, const struct slice *tags, uint32_t count,
+                      struct slice sql);
 /* The plan is complete: what it does not name is forgotten. */
 void dispatcher_settle(struct dispatcher *dispatcher);
 

@@ -117,6 +117,7 @@ uint32_t dispatcher_hand_out(struct dispatcher *dispatcher, struct work_group *g
         hungry += map && dispatcher_room(dispatcher, group->workers[i], map) > 0;
     }
     const uint32_t turn = group->worker_turn++;
+    dispatcher_filter_turn(group);
     for (uint32_t i = 0; hungry && i < group->worker_count; i++) {
         struct work_worker *worker = group->workers[(turn + i) % group->worker_count];
         struct session_map *map = dispatcher_session(dispatcher, worker);

@@ -21,12 +21,10 @@ enum unit_result dispatcher_unit(struct work_queue *queue, uint64_t offset, stru
     return UNIT_FOUND;
 }
 
-const uint8_t *dispatcher_record(struct work_queue *queue, uint64_t offset, struct queue_unit *unit, struct record_view *view)
+const uint8_t *dispatcher_record_of(struct work_queue *queue, const struct queue_unit *unit, struct record_view *view)
 {
     struct dispatcher *dispatcher = queue->dispatcher;
     const struct settings *settings = &dispatcher->tree->control->settings;
-    if (dispatcher_unit(queue, offset, unit) != UNIT_FOUND)
-        return NULL;
     const uint8_t *at = log_map_at(&dispatcher->log, unit->physical_offset);
     if (!at)
         return NULL;
@@ -36,6 +34,11 @@ const uint8_t *dispatcher_record(struct work_queue *queue, uint64_t offset, stru
         return NULL;
     dispatcher->read += view->total_size;
     return at;
+}
+
+const uint8_t *dispatcher_record(struct work_queue *queue, uint64_t offset, struct queue_unit *unit, struct record_view *view)
+{
+    return dispatcher_unit(queue, offset, unit) == UNIT_FOUND ? dispatcher_record_of(queue, unit, view) : NULL;
 }
 
 bool dispatcher_reconsumed(struct work_queue *queue, uint64_t offset, uint32_t *tries)

@@ -382,6 +382,12 @@ static bool look_at_one(struct work_queue *queue)
         order->retry_ms = clock_ms() + RETRY_MS;
         return false;
     }
+    if (at && word == 0 && !dispatcher_wants(queue, unit.tags_code, &view)) {
+        work_queue_pass(queue, offset);
+        queue->looked++;
+        queue->placed = false;
+        return true;
+    }
     if (at) {
         const struct slice text = key_of(&view);
         keyed = text.data != NULL;
@@ -453,15 +459,22 @@ bool order_add_queue(struct work_queue *queue)
     return queue->nodes != NULL;
 }
 
-void order_remove_queue(struct work_queue *queue)
+void order_look_again(struct work_queue *queue)
 {
-    if (!queue->nodes)
-        return;
     for (uint64_t at = queue->floor; at < queue->looked; at++) {
         const uint32_t id = node_at(queue, at);
         if (id)
             drop(queue->group->order, id);
     }
+    queue->looked = queue->floor;
+    queue->placed = false;
+}
+
+void order_remove_queue(struct work_queue *queue)
+{
+    if (!queue->nodes)
+        return;
+    order_look_again(queue);
     free(queue->nodes);
     queue->nodes = NULL;
 }

@@ -29,6 +29,8 @@ void order_remove_queue(struct work_queue *queue);
 
 /* A message's word has changed. */
 void order_changed(struct work_queue *queue, uint64_t offset, uint64_t word);
+/* Its messages are looked at again, from the floor on. */
+void order_look_again(struct work_queue *queue);
 /* Its messages below the floor are gone. */
 void order_raised(struct work_queue *queue, uint64_t from);
 /* True if others wait behind a message of the group. */

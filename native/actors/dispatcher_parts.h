@@ -7,6 +7,7 @@
  *   dispatcher_hand.c     who gets what
  *   dispatcher_put.c      what failed, and is put into the log again or into the dead letters
  *   dispatcher_image.c    the records for that
+ *   dispatcher_filter.c   which messages a group's workers want of a topic
  *   dispatcher_order.c    which messages wait for others of their key, in groups that want that
  *   dispatcher_kept.c     the file orbitmq/retries, and what the log knows after a death of the whole tree
  */
@@ -24,8 +25,11 @@
 #include "shared/work_file.h"
 #include "shared/work_partings.h"
 
+#define WORK_TOPICS_MAX 64u /* of a group */
+
 struct work_worker;
 struct work_group;
+struct work_filter;
 
 /* Why work failed: a reason, 0x01 and a digest, or nothing. */
 struct work_text {
@@ -58,7 +62,9 @@ struct work_queue {
     bool placed;
     uint32_t ready_head, ready_tail; /* nodes that can be handed out ... */
     uint64_t ready;                  /* ... and how many */
-    uint64_t short_ms;        /* nothing is handed out before: see dispatcher_reconsumed */
+    uint64_t short_ms;        /* nothing is handed out before: see dispatcher_reconsumed, dispatcher_judge */
+    struct work_filter *filter; /* of its topic; NULL: workers want every message */
+    uint64_t judge;             /* that filter's number, or 0 */
     bool retry;               /* of the group's retry topic: its records know how often they were handed out before */
     bool fresh;               /* its words were not counted yet */
     bool named;               /* by the plan that is being taken */
@@ -80,6 +86,9 @@ struct work_group {
     struct work_worker **workers;
     uint32_t worker_count, worker_room;
     uint32_t worker_turn, queue_turn;
+    struct work_filter *filters[WORK_TOPICS_MAX * 2];
+    uint32_t filter_count;
+    uint32_t looks; /* messages that may still be judged in this turn */
 };
 
 struct work_worker {
@@ -119,7 +128,7 @@ struct dispatcher {
     uint64_t put_retry_ms;          /* the log took no more, or this process is short of something; not before then */
     uint64_t sweep_ms;              /* texts of no use are not looked for before then */
     uint32_t put_turn;              /* the group to begin the next portion with */
-    uint32_t passed;                /* messages of key-ordered groups that this step has looked at */
+    uint32_t passed;                /* messages that this step has passed over, or looked at for a key-ordered group */
     uint32_t known_max;             /* messages of a key-ordered group: see dispatcher_know */
     uint64_t log_end;               /* when this process began */
     struct log_map log;
@@ -170,6 +179,9 @@ void work_queue_release(struct work_queue *queue, const struct work_worker *work
 void work_queue_forget(struct work_queue *queue);
 /* Frees what is due. Returns how many. */
 uint32_t work_queue_expire(struct work_queue *queue, uint64_t now_ms);
+/* Nobody wants a message that was never handed out: it is done. The frontier is raised above it; what
+ * lies between is free. */
+void work_queue_pass(struct work_queue *queue, uint64_t offset);
 /* Raises the floor above what is done, or removed by retention. */
 void work_queue_raise(struct work_queue *queue);
 /* Where the messages end that can be handed out, for now. */
@@ -242,11 +254,32 @@ enum unit_result {
 };
 /* Where a message stands in the log. */
 enum unit_result dispatcher_unit(struct work_queue *queue, uint64_t offset, struct queue_unit *unit);
-/* The record of a message, mapped and parsed; NULL with errno. */
+/* A unit's record, mapped and parsed; NULL with errno. */
+const uint8_t *dispatcher_record_of(struct work_queue *queue, const struct queue_unit *unit, struct record_view *view);
+/* The same of a message. */
 const uint8_t *dispatcher_record(struct work_queue *queue, uint64_t offset, struct queue_unit *unit, struct record_view *view);
 /* How often a record of a retry topic was handed out before; 0 if it cannot be read. False: this process is short of something now;
  * nothing of the queue is available for a moment. */
 bool dispatcher_reconsumed(struct work_queue *queue, uint64_t offset, uint32_t *tries);
+
+/* ---- dispatcher_filter.c ---- */
+
+enum filter_result {
+    FILTER_PASSES,
+    FILTER_REFUSES,
+    FILTER_LATER, /* not in this turn, or this process is short of something now */
+};
+/* The plan names the group's filters again. */
+void dispatcher_filter_begin(struct work_group *group);
+/* It has: the others are forgotten, and each queue knows its own. */
+void dispatcher_filter_settle(struct work_group *group);
+void dispatcher_filter_forget(struct work_group *group);
+/* Another turn of the group begins, which judges a bounded number of messages. */
+void dispatcher_filter_turn(struct work_group *group);
+/* Judges a message of a queue that has a filter. */
+enum filter_result dispatcher_judge(struct work_queue *queue, uint64_t offset);
+/* True if its workers want this record. code: of its unit. */
+bool dispatcher_wants(const struct work_queue *queue, int64_t code, const struct record_view *view);
 
 /* ---- dispatcher_kept.c ---- */
 

@@ -77,6 +77,7 @@ void dispatcher_begin(struct dispatcher *dispatcher, uint32_t version)
     for (uint32_t g = 0; g < dispatcher->group_count; g++) {
         struct work_group *group = dispatcher->groups[g];
         group->named = false;
+        dispatcher_filter_begin(group);
         for (uint32_t i = 0; i < group->queue_count; i++)
             group->queues[i]->named = false;
         for (uint32_t i = 0; i < group->worker_count; i++)
@@ -134,7 +135,7 @@ static void drop_queue(const struct dispatcher *dispatcher, struct work_group *g
 int dispatcher_queue(struct dispatcher *dispatcher, int32_t number, uint32_t slot, uint32_t topic, const char *path, uint64_t opening,
                      uint64_t offset)
 {
-    assert(number >= 0 && (uint32_t)number < dispatcher->group_count && topic < 64);
+    assert(number >= 0 && (uint32_t)number < dispatcher->group_count && topic < WORK_TOPICS_MAX);
     struct work_group *group = dispatcher->groups[number];
     struct work_queue *known = dispatcher_find_queue(group, slot);
     if (known && known->opening == opening) {
@@ -241,6 +242,7 @@ static void forget_unnamed(struct dispatcher *dispatcher, struct work_group *gro
 static void free_group(struct dispatcher *dispatcher, struct work_group *group)
 {
     group->queue_count = 0;
+    dispatcher_filter_forget(group);
     order_set(dispatcher, group, false);
     free(group->queues);
     free(group->workers);
@@ -253,6 +255,7 @@ void dispatcher_settle(struct dispatcher *dispatcher)
     for (uint32_t g = 0; g < dispatcher->group_count; g++) {
         struct work_group *group = dispatcher->groups[g];
         forget_unnamed(dispatcher, group);
+        dispatcher_filter_settle(group);
         if (group->named)
             dispatcher->groups[kept++] = group;
         else

@@ -316,6 +316,100 @@ uint64_t work_queue_available(const struct work_queue *queue)
     return queue->free + (end > queue->frontier ? end - queue->frontier : 0);
 }
 
+void work_queue_pass(struct work_queue *queue, uint64_t offset)
+{
+    if (offset >= queue->frontier) {
+        set_frontier(queue, offset + 1);
+        CRASH_POINT("work_queue_passing");
+    } else if (queue->free > 0) {
+        queue->free--;
+    }
+    work_store(queue, offset, work_word(WORK_DONE, 0, 0, 0, WORK_ELSEWHERE));
+    queue->dispatcher->passed++;
+    CRASH_POINT("work_queue_passed");
+}
+
+/* Among the messages below the frontier. *over: nothing more is to be looked for. */
+static uint32_t find_free(struct work_queue *queue, uint32_t most, uint64_t *first, uint32_t *tries, bool *over)
+{
+    uint32_t count = 0, before = 0;
+    uint64_t at = queue->hint;
+    for (; count < most && at < queue->frontier; at++) {
+        const uint64_t word = work_load(queue, at);
+        const bool free = work_state_of(word) == WORK_FREE && (!count || work_tries(word) == before);
+        if (!free && count)
+            break;
+        if (!free)
+            continue;
+        const enum filter_result judged = word == 0 && queue->filter ? dispatcher_judge(queue, at) : FILTER_PASSES;
+        if (judged == FILTER_REFUSES)
+            work_queue_pass(queue, at);
+        *over = judged == FILTER_LATER;
+        if (*over || (judged == FILTER_REFUSES && count))
+            break;
+        if (judged == FILTER_REFUSES)
+            continue;
+        if (!count) {
+            *first = at;
+            *tries = before = work_tries(word);
+            if (queue->retry && before == 0) { /* a predecessor has raised the frontier only */
+                *over = !dispatcher_reconsumed(queue, at, tries);
+                if (*over)
+                    break;
+                most = 1;
+            }
+        }
+        count++;
+    }
+    queue->hint = at;
+    queue->free = queue->free > count && (count || *over) ? queue->free - count : 0;
+    return count;
+}
+
+/* Messages [frontier, returned) were judged, `count` of them pass, from the frontier on or behind some that do not. */
+static uint32_t find_wanted(struct work_queue *queue, uint32_t most, uint64_t end, uint64_t *first)
+{
+    uint32_t count = 0;
+    uint64_t at = queue->frontier;
+    for (; count < most && at < end; at++) {
+        const enum filter_result judged = dispatcher_judge(queue, at);
+        if (judged == FILTER_LATER)
+            break;
+        if (judged == FILTER_REFUSES) {
+            work_queue_pass(queue, at); /* those before it are below the frontier then, and 0 */
+            if (count)
+                break;
+            continue;
+        }
+        if (!count++)
+            *first = at;
+    }
+    if (count && *first + count > queue->frontier)
+        set_frontier(queue, *first + count);
+    return count;
+}
+
+/* Among the messages that were never handed out. */
+static uint32_t find_fresh(struct work_queue *queue, uint32_t most, uint64_t *first, uint32_t *tries)
+{
+    const uint64_t end = work_queue_end(queue), from = queue->frontier;
+    if (end <= from)
+        return 0;
+    const uint64_t fresh = end - from;
+    uint32_t count = queue->retry ? 1 : fresh < most ? (uint32_t)fresh : most;
+    *first = from;
+    *tries = 0;
+    if (queue->retry && !dispatcher_reconsumed(queue, from, tries))
+        return 0;
+    if (queue->filter)
+        count = find_wanted(queue, most, end, first);
+    else
+        set_frontier(queue, from + count); /* their words are 0: free, and never handed out */
+    if (queue->hint == from)
+        queue->hint = queue->frontier;
+    return count;
+}
+
 uint32_t work_queue_find(struct work_queue *queue, uint32_t most, uint64_t *first, uint32_t *tries)
 {
     if (queue->nodes) {
@@ -324,41 +418,9 @@ uint32_t work_queue_find(struct work_queue *queue, uint32_t most, uint64_t *firs
             set_frontier(queue, *first + count); /* those that are passed over are free, and were never handed out: their words are 0 */
         return count;
     }
-    if (queue->free > 0) {
-        uint64_t at = queue->hint;
-        while (at < queue->frontier && work_state_of(work_load(queue, at)) != WORK_FREE)
-            at++;
-        *first = at;
-        const uint32_t before = at < queue->frontier ? work_tries(work_load(queue, at)) : 0;
-        const bool unknown = queue->retry && before == 0; /* a predecessor has raised the frontier only */
-        *tries = before;
-        if (unknown && at < queue->frontier && !dispatcher_reconsumed(queue, at, tries))
-            return 0;
-        uint32_t count = 0;
-        for (; count < (unknown ? 1 : most) && at < queue->frontier; at++, count++) {
-            const uint64_t word = work_load(queue, at);
-            if (work_state_of(word) != WORK_FREE || work_tries(word) != before)
-                break;
-        }
-        queue->hint = at;
-        queue->free = count ? queue->free - count : 0;
-        if (count)
-            return count;
-    }
-    const uint64_t end = work_queue_end(queue);
-    if (end <= queue->frontier)
-        return 0;
-    const uint64_t fresh = end - queue->frontier;
-    const uint32_t count = queue->retry ? 1 : fresh < most ? (uint32_t)fresh : most;
-    *first = queue->frontier;
-    *tries = 0;
-    if (queue->retry && !dispatcher_reconsumed(queue, queue->frontier, tries))
-        return 0;
-    if (queue->hint == queue->frontier)
-        queue->hint += count;
-    /* Their words are 0: free, and never handed out. */
-    set_frontier(queue, queue->frontier + count);
-    return count;
+    bool over = false;
+    const uint32_t count = queue->free > 0 ? find_free(queue, most, first, tries, &over) : 0;
+    return count || over ? count : find_fresh(queue, most, first, tries);
 }
 
 void work_queue_hold(struct work_queue *queue, uint64_t first, uint32_t count, uint32_t tries, struct work_worker *worker, uint64_t until_ms)

@@ -32,6 +32,8 @@ int dispatcher_queue(struct dispatcher *dispatcher, int32_t group, uint32_t slot
                      uint64_t offset);
 int dispatcher_worker(struct dispatcher *dispatcher, int32_t group, uint32_t slot, uint32_t epoch, uint64_t topics, uint32_t most,
                       uint64_t visibility_ms);
+int dispatcher_filter(struct dispatcher *dispatcher, int32_t group, uint64_t name, uint64_t topics, const struct slice *tags, uint32_t count,
+                      struct slice sql);
 void dispatcher_settle(struct dispatcher *dispatcher);
 uint32_t dispatcher_step(struct dispatcher *dispatcher);
 int dispatcher_run(struct dispatcher *dispatcher, uint32_t limit_ms);

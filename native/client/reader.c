@@ -91,27 +91,6 @@ bool reader_ready(struct reader *reader)
     return false;
 }
 
-static bool tag_wanted(const struct reader *reader, int64_t code)
-{
-    for (uint32_t i = 0; i < reader->tag_count; i++)
-        if (reader->tags[i].code == code)
-            return true;
-    return reader->tag_count == 0;
-}
-
-/* Different tags may share a code, so the string decides. */
-static bool tag_matches(const struct reader *reader, int64_t code, struct slice properties)
-{
-    if (reader->tag_count == 0)
-        return true;
-    const struct slice tag = properties_get(properties.data, properties.size, "TAGS", 4);
-    for (uint32_t i = 0; i < reader->tag_count; i++)
-        if (reader->tags[i].code == code && tag.data && reader->tags[i].size == tag.size &&
-            memcmp(reader->tags[i].text, tag.data, tag.size) == 0)
-            return true;
-    return false;
-}
-
 enum judged { JUDGED_GOOD, JUDGED_PASSED, JUDGED_FAULTY };
 
 /* Checks one record of a staged reference and completes the reference. Topic, queue and queue offset are compared because a unit may
@@ -140,7 +119,7 @@ static inline enum judged judge(struct reader *reader, struct message_ref *ref, 
         reader_blame(reader, ref->cursor, ref->queue_offset, ref->physical_offset, fault, 0);
         return JUDGED_FAULTY;
     }
-    if (view.prepared_offset == RECORD_STANDS_IN || !tag_matches(reader, ref->tags_code, view.properties))
+    if (view.prepared_offset == RECORD_STANDS_IN || !tag_filter_passes(&reader->tags, ref->tags_code, view.properties))
         return JUDGED_PASSED;
     return JUDGED_GOOD;
 }
@@ -173,7 +152,7 @@ static uint32_t stage(struct reader *reader, uint32_t index, uint64_t offset, co
     uint32_t i = 0;
     for (; i < count && budget->bytes; i++) {
         const struct queue_unit unit = queue_unit_load(units + (uint64_t)i * CONSUME_QUEUE_UNIT);
-        if (!tag_wanted(reader, unit.tags_code))
+        if (!tag_filter_wants(&reader->tags, unit.tags_code))
             continue;
         const uint8_t *record;
         if (reader_locate(reader, unit.physical_offset, &record, error) == 0) {

@@ -20,6 +20,7 @@
 #include "format/log_map.h"
 #include "format/record.h"
 #include "format/sql.h"
+#include "format/tag_filter.h"
 #include "shared/topics.h"
 
 #define READER_SCAN_UNITS 65536u /* most units looked at in one fetch, so that a filter that never matches still returns */
@@ -70,12 +71,6 @@ struct reader_fault {
     bool in_queue;             /* it is the ConsumeQueue that could not be read, not the log */
 };
 
-struct reader_tag {
-    int64_t code;
-    uint32_t size;
-    uint8_t *text;
-};
-
 struct reader {
     const struct control *control;
     const struct topics *topics;
@@ -93,8 +88,7 @@ struct reader {
     uint32_t cursor_count, cursor_room;
     struct reader_name *names;
     uint32_t name_count, name_room;
-    struct reader_tag *tags;  /* no tags: everything */
-    uint32_t tag_count;
+    struct tag_filter tags;
     struct sql_program *sql;  /* NULL: everything */
     struct message_ref *refs; /* the fetch */
     uint32_t count, room;

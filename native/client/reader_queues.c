@@ -85,27 +85,7 @@ void reader_pause(struct reader *reader, uint32_t index, bool paused)
 
 int reader_filter(struct reader *reader, const struct slice *tags, uint32_t count)
 {
-    for (uint32_t i = 0; i < reader->tag_count; i++)
-        free(reader->tags[i].text);
-    free(reader->tags);
-    reader->tags = NULL;
-    reader->tag_count = 0;
-    if (count == 0)
-        return 0;
-    reader->tags = calloc(count, sizeof *reader->tags);
-    if (!reader->tags)
-        return ENOMEM;
-    for (uint32_t i = 0; i < count; i++) {
-        struct reader_tag *tag = &reader->tags[i];
-        tag->text = malloc(tags[i].size + 1);
-        if (!tag->text)
-            return ENOMEM;
-        memcpy(tag->text, tags[i].data, tags[i].size);
-        tag->size = tags[i].size;
-        tag->code = tags_code(tags[i]);
-        reader->tag_count = i + 1;
-    }
-    return 0;
+    return tag_filter_set(&reader->tags, tags, count);
 }
 
 void reader_filter_sql(struct reader *reader, struct sql_program *program)

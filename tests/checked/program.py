@@ -135,6 +135,10 @@ def hand_out(broker: orbitmq.Client) -> None:
         return len(job.body)
 
     done: int = handle.run(jobs=1)
+    with broker.worker("chosen", ["jobs"], idle=1, tags="a || b", sql="price = 7") as worker:
+        chosen = broker.group("chosen").workers[0]
+        tags: tuple[str, ...] = chosen.tags
+        assert tags == ("a", "b") and chosen.sql == "price = 7" and worker.settings.tags == "a || b"
     with broker.worker("work", ["jobs"], idle=1) as worker:
         done += worker.run(handle, executor="threads", jobs=1)
     assert done == 2

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -20,7 +21,9 @@ from orbitmq.client.hand_out import HandOut
 from orbitmq.client.work_session import WorkSession
 from orbitmq.client.worker_settings import IN_HAND_MAX
 from orbitmq.native._core import lib
+from orbitmq.store.layout import StoreLayout
 from tests.client.work_takes import collect, fill, lag, number
+from tests.trees import small_broker
 from tests.waiting import WATCHDOG_S, until
 
 
@@ -418,3 +421,21 @@ def test_several_refused_answers_are_one_job(broker: orbitmq.Broker, name: str) 
         worker.extend(found[1], 5.0)
         worker.ack([found[1]])
         assert worker.settled(WATCHDOG_S) == [found[1]]
+
+
+def test_a_damaged_message_holds_up_nothing(tmp_path: Path) -> None:
+    """Goal: a worker that takes one at a time goes on behind a message that cannot be read, and gets it again later."""
+    with small_broker(tmp_path / "store") as broker:
+        fill(broker, "jobs", 3, queues=1)
+        with (StoreLayout.at(tmp_path / "store").commitlog / f"{0:020d}").open("r+b") as file:
+            file.seek(4)  # the magic code of the first record
+            file.write(bytes(4))
+        with broker.work_session("g", ["jobs"], visibility=3600) as worker:
+            with pytest.raises(errors.CorruptRecord):
+                worker.take(1, WATCHDOG_S)
+            assert [number(each) for each in collect(worker, 2, most=1)] == [1, 2]
+        with broker.work_session("h", ["jobs"], visibility=0.1) as worker:
+            for _ in range(3):
+                with pytest.raises(errors.CorruptRecord):
+                    while worker.take(1, WATCHDOG_S):
+                        pass

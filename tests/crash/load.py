@@ -25,8 +25,21 @@ from tests.crash.delay_account import settle_delayed
 from tests.crash.ledger import BODY, Account, settle
 from tests.crash.remote_account import settle_remote
 from tests.crash.transaction_account import CHECKS_MAX, settle_transactions
-from tests.crash.work_account import failures, wrongs
-from tests.crash.worker import CHAIN, FAIL_GROUP, GROUP, LATER, REMOTE, SEALED, SETTLED, SIDE, TOPIC, WORK_GROUP, chain_topic
+from tests.crash.work_account import failures, messages, wrongs
+from tests.crash.worker import (
+    CHAIN,
+    FAIL_GROUP,
+    GROUP,
+    LATER,
+    REMOTE,
+    SEALED,
+    SETTLED,
+    SIDE,
+    TOPIC,
+    WORK_GROUP,
+    WORK_WANTED,
+    chain_topic,
+)
 from tests.trees import everything
 from tests.waiting import WATCHDOG_S, dead, until
 
@@ -243,8 +256,9 @@ class Load:
         stored = everything(self.client, TOPIC)
         account = settle_all(self.folder, stored)
         if any(worker.role == "toil" for worker in self.workers):
-            log = {(queue, offset, *BODY.unpack_from(body)) for body, queue, offset, _ in stored}
-            account.wrong += wrongs(self.folder, log)
+            wanted = messages(self.client, TOPIC, WORK_WANTED)
+            assert 0 < len(wanted) < len(stored)
+            account.wrong += wrongs(self.folder, {(each.queue, each.offset, *BODY.unpack_from(each.body)) for each in wanted})
         if any(worker.role == "fail" for worker in self.workers):
             account.wrong += failures(self.client, self.folder, FAIL_GROUP)
         if any(worker.role == "delay" for worker in self.workers):

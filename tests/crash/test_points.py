@@ -65,8 +65,8 @@ HOSTED = ("writer", "handler", "reput")
 # Passed by a handler that sleeps while the writer works.
 ALONE = {"handler_stalled"}
 # Roles for points that the usual load does not pass.
-BESIDE = {"scheduler": ("delay",), "workers": ("toil", "toil"), "failures": ("fail", "fail"), "writer": ("delay", "transact"),
-          "transactions": ("transact", "transact", "check", "check"), "handler": ("transact",),
+BESIDE = {"scheduler": ("delay",), "workers": ("toil", "toil", "fail"), "failures": ("fail", "fail"),
+          "writer": ("delay", "transact"), "transactions": ("transact", "transact", "check", "check"), "handler": ("transact",),
           "chain": ("feed", "chain", "chain"), "gateway": ("remote", "remote")}  # fmt: skip
 
 

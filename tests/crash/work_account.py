@@ -49,7 +49,7 @@ def wrongs(folder: Path, wanted: set[tuple[int, ...]]) -> list[str]:
 def failures(client: orbitmq.Client, folder: Path, group: str) -> list[str]:
     """What workers noted (worker.py, fail): each answer that counted has put its message where it belongs, once, and nothing
     was put there twice."""
-    noted: dict[str, set[int]] = {"ack": set(), "retry": set(), "dead": set()}
+    noted: dict[str, set[int]] = {"ack": set(), "retry": set(), "dead": set(), "alien": set()}
     for path in folder.glob("fail-*"):
         for line in path.read_text().split("\n")[:-1]:
             kind, offset = line.split()
@@ -69,6 +69,8 @@ def failures(client: orbitmq.Client, folder: Path, group: str) -> list[str]:
              ((retries, "retries"), (dead, "dead letters")) if len(found) != len(set(found))]  # fmt: skip
     if both := set(retries) & set(dead) or noted["ack"] & (set(retries) | set(dead)):
         wrong.append(f"{sorted(both)[:10]} are retried and dead, or done")
+    if noted["alien"]:
+        wrong.append(f"{sorted(noted['alien'])[:10]} came, and nobody asked for them")
     if not retries or not dead:
         wrong.append("nothing has failed")
     return wrong
@@ -80,16 +82,16 @@ def missing(noted: dict[str, set[int]], retries: list[int], dead: list[int]) -> 
 
 def _sources(client: orbitmq.Client, group: str) -> tuple[list[int], list[int]]:
     """Physical offsets of the messages that the retries and the dead letters of a group were made of."""
-    retries = [each for each in _messages(client, SCHEDULE) if each.properties.get("REAL_TOPIC") == f"%RETRY%{group}"]
-    dead = _messages(client, f"%DLQ%{group}")
+    retries = [each for each in messages(client, SCHEDULE) if each.properties.get("REAL_TOPIC") == f"%RETRY%{group}"]
+    dead = messages(client, f"%DLQ%{group}")
     assert all(each.prepared_offset & 0xFF << 56 == MARK for each in [*retries, *dead])
     return [each.prepared_offset - MARK for each in retries], [each.prepared_offset - MARK for each in dead]
 
 
-def _messages(client: orbitmq.Client, topic: str) -> list[Message]:
+def messages(client: orbitmq.Client, topic: str, sql: str | None = None) -> list[Message]:
     found: list[Message] = []
     if topic in {each.name for each in client.topics()}:
-        with client.consumer(None, [topic]) as consumer:
+        with client.consumer(None, [topic], sql=sql) as consumer:
             while any(consumer.lag().values()):
                 found += consumer.poll_batch(1000, WATCHDOG_S)
     return found

@@ -56,6 +56,7 @@ GROUP = "share"
 SIDE_GROUP = "side"
 SPARE = "spare"
 WORK_GROUP = "toil"
+WORK_WANTED = "KEYS IS NULL OR KEYS NOT ENDSWITH '7'"  # what toil and fail ask for
 FAIL_GROUP = "fail"
 FAIL_TRIES = 2
 SIDE_WORK = "side-toil"
@@ -372,7 +373,8 @@ def toil(name: str, path: Path, _who: int, seed: int) -> None:
             with suppress(*AWAY):
                 while True:  # a session each time, so that the group begins and ends too
                     in_hand = rng.choice((1, 50, 2000))
-                    with client.work_session(WORK_GROUP, [TOPIC], visibility=3600, in_hand=in_hand, key_ordered=True) as worker:
+                    how: dict[str, Any] = {"in_hand": in_hand, "key_ordered": True, "sql": WORK_WANTED}
+                    with client.work_session(WORK_GROUP, [TOPIC], visibility=3600, **how) as worker:
                         if _toil_for_a_while(worker, notes, rng):
                             return
 
@@ -409,14 +411,18 @@ def _toil_for_a_while(worker: WorkSession, notes: TextIO, rng: random.Random) ->
 
 
 def fail(name: str, path: Path, _who: int, seed: int) -> None:
-    """Lines: ack, retry or dead, and the physical offset of the message, once the answer was known to count."""
+    """Lines: ack, retry or dead, and the physical offset of the message, once the answer was known to count; alien: of one that
+    nobody asked for."""
     rng = random.Random(seed)
+    how: dict[str, Any] = {"visibility": 3600, "max_tries": FAIL_TRIES, "sql": WORK_WANTED}
     with path.open("w") as notes:
         while (client := connected(name)) is not None:
-            with suppress(*AWAY), client.work_session(FAIL_GROUP, [TOPIC], visibility=3600, max_tries=FAIL_TRIES) as worker:
+            with suppress(*AWAY), client.work_session(FAIL_GROUP, [TOPIC], **how) as worker:
                 while True:
                     generation = worker.generation
                     found = worker.take(rng.choice((1, 20)), 0.05)
+                    aliens = [m.physical_offset for m in (each.message for each in found) if "7" in [key[-1] for key in m.keys]]
+                    notes.write("".join(f"alien {place}\n" for place in aliens))
                     answers = [(each, rng.choice(("ack", "ack", "again", "nack"))) for each in found]
                     worker.ack([each for each, answer in answers if answer == "ack"])
                     for each, answer in answers:

@@ -15,8 +15,8 @@ import random
 
 import pytest
 
-from orbitmq.client.sql_filter import SqlFault, sql_or_fault
 from orbitmq.native._core import ffi, lib
+from orbitmq.shm.sql_text import SqlFault, sql_or_fault
 from tests.native import sql_model
 
 PAIRS = int(os.environ.get("SQL_PAIRS", "80000"))
