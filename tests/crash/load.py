@@ -25,7 +25,7 @@ from tests.crash.delay_account import settle_delayed
 from tests.crash.ledger import BODY, Account, settle
 from tests.crash.remote_account import settle_remote
 from tests.crash.transaction_account import CHECKS_MAX, settle_transactions
-from tests.crash.work_account import failures, messages, wrongs
+from tests.crash.work_account import chosen, failures, wrongs
 from tests.crash.worker import (
     CHAIN,
     FAIL_GROUP,
@@ -256,9 +256,9 @@ class Load:
         stored = everything(self.client, TOPIC)
         account = settle_all(self.folder, stored)
         if any(worker.role == "toil" for worker in self.workers):
-            wanted = messages(self.client, TOPIC, WORK_WANTED)
+            wanted = chosen(self.client, TOPIC, WORK_WANTED)
             assert 0 < len(wanted) < len(stored)
-            account.wrong += wrongs(self.folder, {(each.queue, each.offset, *BODY.unpack_from(each.body)) for each in wanted})
+            account.wrong += wrongs(self.folder, wanted)
         if any(worker.role == "fail" for worker in self.workers):
             account.wrong += failures(self.client, self.folder, FAIL_GROUP)
         if any(worker.role == "delay" for worker in self.workers):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import orbitmq
-from orbitmq.client.message import Message
+from tests.crash.worker import BODY
 from tests.waiting import WATCHDOG_S, until
 
 MARK = 0x57 << 56
@@ -46,6 +46,15 @@ def wrongs(folder: Path, wanted: set[tuple[int, ...]]) -> list[str]:
     return wrong
 
 
+def chosen(client: orbitmq.Client, topic: str, sql: str) -> set[tuple[int, ...]]:
+    """(queue, offset, who, number) of each message that the filter lets pass."""
+    found: set[tuple[int, ...]] = set()
+    with client.consumer(None, [topic], sql=sql) as consumer:
+        while any(consumer.lag().values()):  # few at a time: each may be in a file of its own
+            found |= {(each.queue, each.offset, *BODY.unpack_from(each.body)) for each in consumer.poll_batch(60, 0.1)}
+    return found
+
+
 def failures(client: orbitmq.Client, folder: Path, group: str) -> list[str]:
     """What workers noted (worker.py, fail): each answer that counted has put its message where it belongs, once, and nothing
     was put there twice."""
@@ -82,16 +91,17 @@ def missing(noted: dict[str, set[int]], retries: list[int], dead: list[int]) -> 
 
 def _sources(client: orbitmq.Client, group: str) -> tuple[list[int], list[int]]:
     """Physical offsets of the messages that the retries and the dead letters of a group were made of."""
-    retries = [each for each in messages(client, SCHEDULE) if each.properties.get("REAL_TOPIC") == f"%RETRY%{group}"]
-    dead = messages(client, f"%DLQ%{group}")
-    assert all(each.prepared_offset & 0xFF << 56 == MARK for each in [*retries, *dead])
-    return [each.prepared_offset - MARK for each in retries], [each.prepared_offset - MARK for each in dead]
+    retries = [source for source, real in _made(client, SCHEDULE) if real == f"%RETRY%{group}"]
+    dead = [source for source, _ in _made(client, f"%DLQ%{group}")]
+    assert all(source & 0xFF << 56 == MARK for source in [*retries, *dead])
+    return [source - MARK for source in retries], [source - MARK for source in dead]
 
 
-def messages(client: orbitmq.Client, topic: str, sql: str | None = None) -> list[Message]:
-    found: list[Message] = []
+def _made(client: orbitmq.Client, topic: str) -> list[tuple[int, str | None]]:
+    """(prepared offset, property REAL_TOPIC) of each message."""
+    found: list[tuple[int, str | None]] = []
     if topic in {each.name for each in client.topics()}:
-        with client.consumer(None, [topic], sql=sql) as consumer:
-            while any(consumer.lag().values()):
-                found += consumer.poll_batch(1000, WATCHDOG_S)
+        with client.consumer(None, [topic]) as consumer:
+            while any(consumer.lag().values()):  # few at a time: each may be in a file of its own
+                found += [(m.prepared_offset, m.properties.get("REAL_TOPIC")) for m in consumer.poll_batch(60, WATCHDOG_S)]
     return found
