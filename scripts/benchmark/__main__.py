@@ -17,6 +17,7 @@ from rich.table import Table
 
 from scripts.benchmark import (
     ceiling,
+    dataset,
     delays,
     drain,
     exact,
@@ -38,14 +39,14 @@ from scripts.benchmark import (
     work_rocketmq,
 )
 from scripts.benchmark.result import Measure, Result, Sample
-from scripts.benchmark.spark import memory, planning, read
+from scripts.benchmark.spark import instead, memory, planning, read
 from scripts.benchmark.stage import stage
 
 MEASURES: tuple[Measure, ...] = (
     *stream.MEASURES, *sends.MEASURES, *latency.MEASURES, *ladder.MEASURES, *drain.MEASURES, *filters.MEASURES,
     *queues.MEASURES, *lifecycle.MEASURES, *locks.MEASURES, *delays.MEASURES, *work.MEASURES, *transactions.MEASURES,
-    *topics.MEASURES, *exact.MEASURES, *request.MEASURES, *gateway.MEASURES,
-    *read.MEASURES, *planning.MEASURES, *memory.MEASURES,
+    *topics.MEASURES, *exact.MEASURES, *request.MEASURES, *gateway.MEASURES, *dataset.MEASURES,
+    *read.MEASURES, *planning.MEASURES, *memory.MEASURES, *instead.MEASURES,
 )  # fmt: skip
 FAMILIES = ("gateway", "spark", "work")
 notes = Console(stderr=True)

@@ -43,7 +43,7 @@ def _views(name: str, topic: str, messages: int) -> Callable[[], tuple[int, int]
     return act
 
 
-def _arrow(name: str, topic: str, messages: int) -> Callable[[], tuple[int, int]]:
+def arrow(name: str, topic: str, messages: int) -> Callable[[], tuple[int, int]]:
     """Record batches with the usual columns."""
     consumer = orbitmq.connect(name).consumer(None, topics=[topic], start="earliest")
     consumer.poll_arrow(1, timeout=0)  # loads pyarrow
@@ -60,7 +60,7 @@ def _arrow(name: str, topic: str, messages: int) -> Callable[[], tuple[int, int]
     return act
 
 
-def _backlog(stage: Stage, of: load.Load, messages: int) -> str:
+def backlog(stage: Stage, of: load.Load, messages: int) -> str:
     """One topic a stage, filled once; draining does not change it."""
     if stage.name not in _backlogs:
         topic = stage.topic()
@@ -73,7 +73,7 @@ def _drain(how: Drain, of: load.Load) -> Callable[[Stage], tuple[Sample, ...]]:
     messages = of.messages(MESSAGES)
 
     def run(stage: Stage) -> tuple[Sample, ...]:
-        topic = _backlog(stage, of, messages)
+        topic = backlog(stage, of, messages)
         ((begin, end, (count, size)),) = together(Role(how, stage.name, topic, messages), warm=stage.folder)
         if count != messages or size < messages * of.size:
             raise AssertionError(f"drained {count} messages with {size} bytes, expected {messages} of {of.size} bytes")
@@ -85,5 +85,5 @@ def _drain(how: Drain, of: load.Load) -> Callable[[Stage], tuple[Sample, ...]]:
 MEASURES = tuple(
     Measure((name + of.suffix,), "messages/s", _drain(how, of), targets=(TARGETS.get(name + of.suffix, ""),))
     for of in load.SIZES
-    for name, how in (("drain_objects", _objects), ("drain_views", _views), ("drain_arrow", _arrow))
+    for name, how in (("drain_objects", _objects), ("drain_views", _views), ("drain_arrow", arrow))
 )
