@@ -1,5 +1,5 @@
 /* Pulls: PULL_MESSAGE (11), answered out of the mapped log without a copy in this process, and the bounds of a queue (30, 31). A pull that
- * finds nothing new is held for as long as its client asked. */
+ * finds nothing new, or nothing that its filter lets pass, is held for as long as its client asked. */
 #include "base/crash_point.h"
 #include "remoting/gateway_parts.h"
 
@@ -47,8 +47,9 @@ static void answer_removed(struct gateway *gateway, const struct gateway_pull *p
     answer(gateway, pull, GATEWAY_PULL_RETRY, "MESSAGE_WAS_REMOVING", next, min, max, NULL, 0);
 }
 
-/* The messages from pull->offset on, which is within the queue. A filter that passes none of the first ones is tried on more. */
-static void answer_messages(struct gateway *gateway, const struct gateway_pull *pull, uint32_t cursor, uint64_t min, uint64_t max)
+/* The messages from pull->offset on, which is within the queue. A filter that passes none of the first ones is tried on more. False: it
+ * passes none up to max, and the pull may be held; it goes on from there. */
+static bool answer_messages(struct gateway *gateway, struct gateway_pull *pull, bool hold, uint32_t cursor, uint64_t min, uint64_t max)
 {
     struct reader *const reader = gateway->reader;
     struct iovec pieces[PULL_MOST * GATEWAY_RECORD_PIECES + 1];
@@ -70,7 +71,10 @@ static void answer_messages(struct gateway *gateway, const struct gateway_pull *
             break;
         found = reader->count;
     }
-    if (!found && (reader->fault.error || reader->fault.record != RECORD_GOOD))
+    const bool held = hold && found && !messages && next == max;
+    if (held)
+        pull->offset = next;
+    else if (!found && (reader->fault.error || reader->fault.record != RECORD_GOOD))
         gateway_refuse(gateway, &pull->asker, GATEWAY_SYSTEM_ERROR, "a message of the queue cannot be read; orbitmq verify says which");
     else if (messages)
         answer(gateway, pull, GATEWAY_SUCCESS, "FOUND", next, min, max, pieces, count);
@@ -80,10 +84,11 @@ static void answer_messages(struct gateway *gateway, const struct gateway_pull *
         answer_removed(gateway, pull, cursor);
     CRASH_POINT("gateway_pull_answered");
     reader_release(reader);
+    return !held;
 }
 
-/* Answers the pull, or keeps it if it finds nothing new and may be held; false: it was kept. */
-static bool serve(struct gateway *gateway, const struct gateway_pull *pull, bool hold)
+/* Answers the pull; false: it finds nothing for its client, and may be held. */
+static bool serve(struct gateway *gateway, struct gateway_pull *pull, bool hold)
 {
     const int64_t cursor = cursor_of(gateway, pull->slot);
     uint64_t min, max;
@@ -94,7 +99,7 @@ static bool serve(struct gateway *gateway, const struct gateway_pull *pull, bool
     reader_bounds(gateway->reader, (uint32_t)cursor, &min, &max);
     const uint64_t offset = pull->offset;
     if (offset < max && offset >= min)
-        answer_messages(gateway, pull, (uint32_t)cursor, min, max);
+        return answer_messages(gateway, pull, hold, (uint32_t)cursor, min, max);
     else if (offset == max && hold)
         return false;
     else if (max == 0)
@@ -238,14 +243,14 @@ uint32_t gateway_look_at_holds(struct gateway *gateway)
     gateway->holds_ms = now;
     uint32_t done = 0;
     for (uint32_t i = 0; i < gateway->hold_count;) {
-        const struct gateway_pull pull = gateway->holds[i];
-        const bool gone = !gateway_connection(gateway, &pull.asker);
-        if (!gone && !serve(gateway, &pull, now < pull.until_ms && !gateway->stopping)) {
+        struct gateway_pull *const pull = &gateway->holds[i];
+        const bool gone = !gateway_connection(gateway, &pull->asker);
+        if (!gone && !serve(gateway, pull, now < pull->until_ms && !gateway->stopping)) {
             i++;
             continue;
         }
-        if (pull.filter)
-            pull.filter->users--;
+        if (pull->filter)
+            pull->filter->users--;
         gateway->holds[i] = gateway->holds[--gateway->hold_count];
         done++;
     }
