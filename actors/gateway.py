@@ -42,7 +42,7 @@ class Gateway(CoreActor):
         self._complaints = Complaints(tree.settings.name)
         self._memory: mmap.mmap | None = None
         topics, creates = TopicTable(tree.topics), tree.settings.auto_create_topics
-        host = Host(tree.settings.name, topics, self._ask, self._tell, self, creates, tree.settings, tree.control)
+        host = Host(tree.settings.name, topics, self._ask, self._tell, self, self._name, creates, tree.settings, tree.control)
         self._rare = Rare(host)
         self._check_backs = CheckBacks(host, self._rare.producers, tree.control, self._give_up)
         self._attach()
@@ -79,6 +79,10 @@ class Gateway(CoreActor):
     def _tell(self, client: Client, code: int, fields: Mapping[str, str], body: bytes) -> bool:
         with _header(code, None, fields) as header:
             return bool(lib.gateway_tell(self.handle, tuple(client), header, body, len(body)))
+
+    def _name(self, client: Client, client_id: str) -> None:
+        piece = _Piece(client_id)
+        lib.gateway_name(self.handle, tuple(client), piece.slice)
 
     def subscribe(self, group: str, subscription: Subscription) -> None:
         """See Filters in remoting/host.py."""

@@ -34,7 +34,8 @@ class Ask(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """broker: its name. topics: its table. creates: whether a send makes the topic that it lacks.
+    """broker: its name. topics: its table. name: tells the loop what a client calls itself.
+    creates: whether a send makes the topic that it lacks.
     settings: those that it runs with. control: its struct control *, which outlives the gateway."""
 
     broker: str
@@ -42,6 +43,7 @@ class Host:
     ask: Ask
     tell: Tell
     filters: Filters
+    name: Callable[[Client, str], None]
     creates: bool
     settings: TreeSettings
     control: Any

@@ -43,6 +43,8 @@ class Members:
         told = heartbeat.read(request.body)
         if told.excess is not None:
             return Answer(SYSTEM_ERROR, told.excess)
+        if told.client_id:
+            self._host.name(request.client, told.client_id)
         for each in told.consumers:
             for subscription in each.subscriptions:
                 self._host.filters.subscribe(each.group, subscription)

@@ -7,6 +7,7 @@ from orbitmq.remoting import routes
 from orbitmq.remoting.host import Host
 from orbitmq.remoting.request import TOPIC_NOT_EXIST, Answer, Answers, Request
 from orbitmq.remoting.template_topic import TEMPLATE
+from orbitmq.shm.reply_topic import REPLY_TOPIC
 from orbitmq.shm.topic_table import Topic
 
 RETRY = "%RETRY%"
@@ -19,7 +20,7 @@ class NameServer:
 
     def _route(self, request: Request) -> Answer:
         name = request.fields["topic"]
-        topic = self._host.topics.find(name) or self._retries(name)
+        topic = self._host.topics.find(name) or self._retries(name) or self._replies(name)
         if topic is None and name == TEMPLATE.name and self._host.creates:
             topic = TEMPLATE
         if topic is None or topic.deleted:
@@ -38,6 +39,12 @@ class NameServer:
             return None
         self._host.ask("prepare_retries", group=group)
         return self._host.topics.find(name)
+
+    def _replies(self, name: str) -> Topic | None:
+        """Who replies for the first time looks where to."""
+        if name == REPLY_TOPIC:
+            self._host.ask("prepare_replies")
+        return self._host.topics.find(name) if name == REPLY_TOPIC else None
 
     def _cluster(self, request: Request) -> Answer:
         return Answer(body=routes.cluster(self._host.broker, request.local))

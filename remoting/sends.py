@@ -10,6 +10,7 @@ from orbitmq.shm.topic_name import how_to_make, reserved_topic
 from orbitmq.store.delays import DELAY_TOPIC, TIMER_TOPIC
 from orbitmq.store.halves import OP_TOPIC
 
+REPLIES = (324, 325)
 PREPARED = 4  # in sysFlag: of a half message
 
 # By the property that asks for it: where the message waits.
@@ -26,6 +27,12 @@ class Sends:
     def __init__(self, host: Host) -> None:
         self._host = host
         self.answers: Answers = {10: self._prepare, 310: self._prepare, 320: self._prepare}
+        self.answers.update(dict.fromkeys(REPLIES, self._reply))
+
+    def _reply(self, request: Request) -> Answer:
+        """The loop refuses what is not for the topic of replies."""
+        self._host.ask("prepare_replies")
+        return AGAIN
 
     def _prepare(self, request: Request) -> Answer:
         long = request.code == 10

@@ -111,7 +111,7 @@ static bool begins(const uint8_t *name, uint32_t size, const char *with)
 
 static bool is(const uint8_t *name, uint32_t size, const char *text) { return size == strlen(text) && begins(name, size, text); }
 
-bool reserved_topic_of_replies(const uint8_t *name, uint32_t size) { return is(name, size, "DefaultCluster_REPLY_TOPIC"); }
+bool reserved_topic_of_replies(const uint8_t *name, uint32_t size) { return is(name, size, RESERVED_REPLIES); }
 
 const char *reserved_topic_why(const uint8_t *name, uint32_t size)
 {

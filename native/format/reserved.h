@@ -26,6 +26,8 @@ const char *reserved_property_why(enum reserved kind);
 /* Why no sender may create or write a topic of this name, for errors; NULL: it is an ordinary topic. */
 const char *reserved_topic_why(const uint8_t *name, uint32_t size);
 
+#define RESERVED_REPLIES "DefaultCluster_REPLY_TOPIC"
+
 /* True for the topic in which replies are kept: no user makes or changes it, but clients write to it. */
 bool reserved_topic_of_replies(const uint8_t *name, uint32_t size);
 

@@ -8,6 +8,7 @@
 
 #include <sys/uio.h>
 
+#define CONNECTION_ID_MAX 127u
 #define CONNECTION_OUT_MAX (1u << 20) /* while more than this waits to be sent, no further request is served */
 
 struct connection {
@@ -20,6 +21,7 @@ struct connection {
     bool full;             /* requests wait until less is unsent */
     bool asked;            /* its request waits for Python */
     bool prepared;         /* Python has made what its request lacked */
+    bool named;            /* its client has said its id in a heartbeat */
     bool known;            /* Python has had a request of it */
     bool queued;           /* it is in a list of the gateway's */
     struct remoting_header *parsed; /* of the frame at in_from, if that had to wait; its slices point into `in` */
@@ -28,6 +30,8 @@ struct connection {
     uint8_t *out;          /* likewise */
     uint64_t out_from, out_to, out_room;
     uint64_t heard_ms;     /* CLOCK_MONOTONIC of the last byte, in either direction */
+    uint8_t id_size;       /* 0: unknown, or longer than CONNECTION_ID_MAX */
+    uint8_t id[CONNECTION_ID_MAX]; /* of the client; replies are addressed to it */
     char local[56];        /* the address and port that the client reached, for routes */
 };
 

@@ -1,7 +1,7 @@
 /* The loop: connections come and go, frames are found and served, and the loop sleeps until there is news.
  *
  * It sleeps in epoll, except while a send waits for its verdict: then it sleeps behind its session's bell, and looks at the sockets at
- * least once a millisecond. While pulls are held, it looks every few milliseconds whether there is something for them.
+ * least once a millisecond. While pulls are held or replies awaited, it looks every few milliseconds whether there is something for them.
  */
 #include "base/crash_point.h"
 #include "remoting/gateway_parts.h"
@@ -155,6 +155,8 @@ static enum gateway_served serve(struct gateway *gateway, struct connection *con
     case GATEWAY_SEND:
     case GATEWAY_SEND_V2:
     case GATEWAY_SEND_BATCH:
+    case GATEWAY_REPLY:
+    case GATEWAY_REPLY_V2:
         return gateway->attached ? gateway_send(gateway, &asker, header, body, frame->body_size) : GATEWAY_STALLED;
     case GATEWAY_END:
         return gateway->attached ? gateway_end(gateway, &asker, header) : GATEWAY_STALLED;
@@ -377,6 +379,7 @@ static uint32_t serve_news(struct gateway *gateway)
     if (gateway->stalled_count && gateway->attached)
         done += serve_stalled(gateway);
     done += gateway_look_at_holds(gateway);
+    done += gateway_push_replies(gateway);
     end_idle(gateway);
     finish_round(gateway);
     return done;
@@ -418,7 +421,7 @@ enum run_result gateway_run(struct gateway *gateway, uint32_t limit_ms)
         int timeout_ms = LOOK_MS;
         if (busy || unanswered(gateway) || (gateway->stalled_count && gateway->attached))
             timeout_ms = 0;
-        else if (gateway->hold_count)
+        else if (gateway->hold_count || gateway->replies.until_ms)
             timeout_ms = HOLDS_LOOK_MS;
         const int events = serve_events(gateway, timeout_ms);
         const uint32_t news = serve_news(gateway);

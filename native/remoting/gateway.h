@@ -63,6 +63,9 @@ bool gateway_gone(struct gateway *gateway, struct gateway_client *client);
 bool gateway_tell(struct gateway *gateway, struct gateway_client client, struct remoting_header *header, const uint8_t *body,
                   uint32_t body_size);
 
+/* What a client calls itself. Replies that name it are sent to it. */
+void gateway_name(struct gateway *gateway, struct gateway_client client, struct slice id);
+
 /* Has the transaction of this half message given up (SETTLE_GIVE_UP): the offset in its queue, and in the log. False: not now. */
 bool gateway_give_up(struct gateway *gateway, uint64_t offset, uint64_t physical_offset);
 

@@ -24,7 +24,7 @@ enum gateway_code {
     GATEWAY_NO_GROUP = 26,
 };
 enum gateway_ask { GATEWAY_SEND = 10, GATEWAY_PULL = 11, GATEWAY_MAX_OFFSET = 30, GATEWAY_MIN_OFFSET = 31, GATEWAY_BACK = 36, GATEWAY_END = 37,
-                   GATEWAY_SEND_V2 = 310, GATEWAY_SEND_BATCH = 320 };
+                   GATEWAY_SEND_V2 = 310, GATEWAY_SEND_BATCH = 320, GATEWAY_REPLY = 324, GATEWAY_REPLY_V2 = 325 };
 
 #define GATEWAY_VERSION 407  /* RocketMQ 4.9.7's, whose answers these are */
 #define GATEWAY_HOLDS 65536u
@@ -62,6 +62,16 @@ struct gateway_pull {
     struct gateway_filter *filter; /* NULL: all */
 };
 
+/* Replies that clients may wait for. */
+#define GATEWAY_REPLY_QUEUES 8u
+#define GATEWAY_REPLY_TAG 255u
+struct gateway_replies {
+    uint64_t until_ms;                   /* somebody may wait until then, CLOCK_MONOTONIC; 0: nobody waits */
+    uint64_t reput_seen;
+    uint64_t next[GATEWAY_REPLY_QUEUES]; /* by queue of the topic of replies: the first that was not looked at */
+    uint8_t text[PROPERTIES_MAX + 1 + GATEWAY_REPLY_TAG + 64]; /* room for the properties of one */
+};
+
 struct gateway {
     struct attachment *tree;
     int listener, poll;
@@ -83,6 +93,7 @@ struct gateway {
     uint64_t sent_from, sent_to;
     char *ids;                 /* room for those of one answer */
     struct gateway_filters filters;
+    struct gateway_replies replies;
     struct gateway_pull *holds;
     uint32_t hold_count, hold_room;
     uint64_t reput_seen, holds_ms;
@@ -131,11 +142,15 @@ void gateway_tell_back(struct gateway *gateway, const struct gateway_sent *sent)
 uint32_t gateway_answer_sent(struct gateway *gateway);
 
 /* gateway_record.c: the pieces of a record that is sent, and room for those that are not in the log. Returns how many they are. */
-#define GATEWAY_RECORD_PIECES 4u
+#define GATEWAY_RECORD_PIECES 5u
 struct gateway_sizes { uint8_t record[4], properties[2]; };
 uint32_t gateway_record(const struct message_ref *ref, struct gateway_sizes *sizes, struct iovec *pieces);
 
-/* gateway_pull.c */
+/* gateway_reply.c: sends what was stored for clients that wait for a reply. Returns how much was done. */
+uint32_t gateway_push_replies(struct gateway *gateway);
+
+/* gateway_pull.c: the reader's cursor of a queue; -1: no memory. */
+int64_t gateway_cursor(struct gateway *gateway, uint32_t slot);
 void gateway_pull(struct gateway *gateway, const struct gateway_asker *asker, const struct remoting_header *header);
 void gateway_bounds(struct gateway *gateway, const struct gateway_asker *asker, const struct remoting_header *header);
 uint32_t gateway_look_at_holds(struct gateway *gateway);

@@ -11,8 +11,7 @@
 #define HOLD_MAX_MS 30000      /* Java's clients give up after that */
 enum { SYS_SUSPEND = 2, SYS_SUBSCRIPTION = 4 }; /* sysFlag */
 
-/* The reader's cursor of a queue; -1: no memory. */
-static int64_t cursor_of(struct gateway *gateway, uint32_t slot)
+int64_t gateway_cursor(struct gateway *gateway, uint32_t slot)
 {
     if (!gateway->cursors[slot]) {
         const int64_t cursor = reader_add(gateway->reader, slot, 0);
@@ -90,7 +89,7 @@ static bool answer_messages(struct gateway *gateway, struct gateway_pull *pull, 
 /* Answers the pull; false: it finds nothing for its client, and may be held. */
 static bool serve(struct gateway *gateway, struct gateway_pull *pull, bool hold)
 {
-    const int64_t cursor = cursor_of(gateway, pull->slot);
+    const int64_t cursor = gateway_cursor(gateway, pull->slot);
     uint64_t min, max;
     if (cursor < 0) {
         gateway_refuse(gateway, &pull->asker, GATEWAY_SYSTEM_ERROR, "the gateway has no memory for another queue");
@@ -219,7 +218,7 @@ void gateway_bounds(struct gateway *gateway, const struct gateway_asker *asker, 
     uint64_t min, max;
     if (!find_queue(gateway, asker, header, &slot))
         return;
-    const int64_t cursor = cursor_of(gateway, slot);
+    const int64_t cursor = gateway_cursor(gateway, slot);
     if (cursor < 0) {
         gateway_refuse(gateway, asker, GATEWAY_SYSTEM_ERROR, "the gateway has no memory for another queue");
         return;

@@ -1,9 +1,18 @@
 /* A record as remote clients see it: without the CRC property that OrbitMQ ends each record with, and without the mark of an atomic batch
- * that it may begin its properties with. Its bytes are sent out of the log. Only the two sizes that change are written anew. */
+ * that it may begin its properties with. Its bytes are sent out of the log. Only the two sizes that change are written anew. A request gets
+ * the property by which RocketMQ's clients find the topic of replies; RocketMQ's brokers store it with every message. */
 #include "remoting/gateway_parts.h"
 
 #include "base/bytes.h"
 #include "format/atomic.h"
+
+static const char CLUSTER[] = "CLUSTER\1DefaultCluster\2";
+
+static bool is_request(struct slice properties)
+{
+    return properties_get(properties.data, properties.size, "CORRELATION_ID", 14).data &&
+           !properties_get(properties.data, properties.size, "CLUSTER", 7).data;
+}
 
 uint32_t gateway_record(const struct message_ref *ref, struct gateway_sizes *sizes, struct iovec *pieces)
 {
@@ -19,11 +28,13 @@ uint32_t gateway_record(const struct message_ref *ref, struct gateway_sizes *siz
     struct mark mark;
     const uint32_t marked = mark_read(view.properties, &mark) ? mark.size : 0; /* the checksum is behind it */
     const uint32_t left = size - RECORD_CRC_SIZE - marked;
-    store_be32(sizes->record, ref->size - RECORD_CRC_SIZE - marked);
-    store_be16(sizes->properties, (uint16_t)left);
+    const uint32_t more = left + sizeof CLUSTER <= PROPERTIES_MAX && is_request(view.properties) ? sizeof CLUSTER - 1 : 0;
+    store_be32(sizes->record, ref->size - RECORD_CRC_SIZE - marked + more);
+    store_be16(sizes->properties, (uint16_t)(left + more));
     pieces[0] = (struct iovec){sizes->record, sizeof sizes->record};
     pieces[1] = (struct iovec){record + 4, properties_at - 4};
     pieces[2] = (struct iovec){sizes->properties, sizeof sizes->properties};
     pieces[3] = (struct iovec){record + properties_at + 2 + marked, left};
-    return GATEWAY_RECORD_PIECES;
+    pieces[4] = (struct iovec){(void *)(uintptr_t)CLUSTER, more};
+    return more ? GATEWAY_RECORD_PIECES : GATEWAY_RECORD_PIECES - 1;
 }

@@ -1,4 +1,4 @@
-/* Sends: SEND_MESSAGE (10), its short form (310) and batches (320). A message goes from the socket's buffer into the submission ring with one
+/* Sends: SEND_MESSAGE (10), its short form (310), batches (320), and replies (324, 325). A message goes from the socket's buffer into the submission ring with one
  * copy. Its properties are copied pair by pair: without what they ask for, and as the broker wants them separated.
  *
  * If its topic is missing, or one in which the message is to be stored first, Python is asked once, which has the coordinator make it.
@@ -14,13 +14,14 @@
 /* Names of fields in the long and in the short form. */
 static bool read_wanted(const struct remoting_header *header, struct gateway_wanted *wanted)
 {
-    const bool brief = header->code != GATEWAY_SEND;
+    const bool brief = header->code != GATEWAY_SEND && header->code != GATEWAY_REPLY;
     const struct slice batch = remoting_field(header, brief ? "m" : "batch");
     *wanted = (struct gateway_wanted){
         .name = remoting_field(header, brief ? "b" : "topic"),
         .properties = remoting_field(header, brief ? "i" : "properties"),
         .group = remoting_field(header, brief ? "a" : "producerGroup"),
         .batch = batch.data ? batch.size == 4 && memcmp(batch.data, "true", 4) == 0 : header->code == GATEWAY_SEND_BATCH,
+        .reply = header->code == GATEWAY_REPLY || header->code == GATEWAY_REPLY_V2,
     };
     remoting_field_number(header, brief ? "f" : "sysFlag", &wanted->sys_flag);
     remoting_field_number(header, brief ? "g" : "bornTimestamp", &wanted->born_ms);
@@ -88,6 +89,8 @@ static enum gateway_served send_one(struct gateway *gateway, const struct gatewa
     }
     if (gateway_lacks(gateway, asker, way.topic))
         return GATEWAY_ASKED;
+    if (wishes.correlation.data && wishes.reply_to.data && !wanted->reply)
+        gateway_note_request(gateway, asker, &wishes);
     const uint64_t stride = send_message_stride(way.size + size, body.size);
     const struct send_message message = {
         .body_size = body.size,
@@ -145,5 +148,10 @@ enum gateway_served gateway_send(struct gateway *gateway, const struct gateway_a
     /* relaxed: queues only grow */
     const uint32_t queues = atomic_load_explicit(&wanted.topic->queues, memory_order_relaxed);
     wanted.queue_id = wanted.queue >= 0 ? (uint32_t)wanted.queue : (uint32_t)(sender->submitted % queues);
+    const char *const no_reply = wanted.reply ? gateway_form_reply(gateway, &wanted) : NULL;
+    if (no_reply) {
+        gateway_refuse(gateway, asker, GATEWAY_ILLEGAL, no_reply);
+        return GATEWAY_SERVED;
+    }
     return (wanted.batch ? gateway_send_batch : send_one)(gateway, asker, &wanted, body);
 }

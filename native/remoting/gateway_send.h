@@ -17,6 +17,7 @@ enum gateway_wish {
 };
 struct gateway_wishes {
     struct slice value[WISH_COUNT]; /* data == NULL: it does not */
+    struct slice correlation, reply_to, waits; /* of a request: its id, whose it is, and how many ms it waits */
     bool wants_more;                /* something that OrbitMQ does not do for it */
 };
 
@@ -24,7 +25,7 @@ struct gateway_wishes {
 struct gateway_wanted {
     struct slice name, properties, group;
     int64_t queue, sys_flag, born_ms, flag;
-    bool batch;
+    bool batch, reply;
     /* of the topic that is there */
     const struct topic_entry *topic;
     uint32_t index, queue_id;
@@ -34,6 +35,11 @@ struct gateway_wanted {
 /* gateway_wish.c: puts properties as they go into the ring behind the `size` bytes of them that `to` holds, or only counts them if it is
  * NULL. Returns the size of all. Adds to the wishes what they ask for. */
 uint32_t gateway_put_properties(struct slice properties, uint8_t *to, uint32_t size, struct gateway_wishes *wishes);
+
+/* gateway_reply.c: gives a reply the form in which it is stored. Why it is none; NULL: it is one. */
+const char *gateway_form_reply(struct gateway *gateway, struct gateway_wanted *wanted);
+/* The client waits for a reply to the request that it sends. */
+void gateway_note_request(struct gateway *gateway, const struct gateway_asker *asker, const struct gateway_wishes *wishes);
 
 /* How a message goes into the ring if it has such wishes. */
 struct gateway_way {

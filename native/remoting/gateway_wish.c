@@ -29,6 +29,16 @@ static uint32_t find_wish(struct slice name)
     return wish;
 }
 
+static void read_request(struct slice name, struct slice value, struct gateway_wishes *wishes)
+{
+    if (name.size == 3) /* the names of RESERVED_REPLY differ in their sizes */
+        wishes->waits = value;
+    else if (name.size == 14)
+        wishes->correlation = value;
+    else if (name.size == 15)
+        wishes->reply_to = value;
+}
+
 uint32_t gateway_put_properties(struct slice properties, uint8_t *to, uint32_t size, struct gateway_wishes *wishes)
 {
     struct slice name, value;
@@ -45,6 +55,8 @@ uint32_t gateway_put_properties(struct slice properties, uint8_t *to, uint32_t s
                 continue; /* of a message that the client had from a broker; this one makes its own */
             wishes->wants_more = true;
         }
+        if (kind == RESERVED_REPLY)
+            read_request(name, value, wishes);
         if (to) {
             if (size)
                 to[size] = PROPERTY_END;

@@ -9,6 +9,8 @@ from orbitmq.store.record import CRC_PROPERTY
 
 _SEAL = f"{CRC_PROPERTY}\1".encode()
 _MARK = re.compile(rb"ATOMIC\x01\d+:\d+\x02")  # of an atomic batch
+_REQUEST = re.compile(rb"(?:^|\x02)CORRELATION_ID\x01(?!.*\x02CLUSTER\x01)")
+_CLUSTER = b"CLUSTER\1DefaultCluster\2"
 _SEAL_SIZE = len(_SEAL) + 10 + 1  # ten digits, and the separator behind them
 _FLAG_AT, _BORN_HOST_AT = 36, 48
 _BORN_V6, _STORE_V6 = 0x10, 0x20
@@ -27,5 +29,7 @@ def remote_record(record: bytes) -> bytes:
     whole = record[size_at + 2 : -_SEAL_SIZE]
     mark = _MARK.match(whole)
     properties = whole[mark.end() :] if mark is not None else whole
+    if _REQUEST.search(properties):  # RocketMQ's clients find the topic of replies by it
+        properties += _CLUSTER
     size = _INT.pack(len(record) - len(whole) + len(properties) - _SEAL_SIZE)
     return size + record[4:size_at] + _SHORT.pack(len(properties)) + properties

@@ -76,6 +76,11 @@ class Remote:
         form, header, fields, body = came
         return Said(header.opaque, header.code, header.remark.decode() if header.remark else None, fields, body, form)
 
+    def next_one(self) -> Said:
+        """The next answer, or request of the broker. Raises: as take."""
+        form, header, fields, body = self._next()
+        return Said(header.opaque, header.code, None, fields, body, form)
+
     def until(self, opaque: int) -> None:
         """Takes what comes up to the answer of this request."""
         while (header := self._next()[1]).flag != 1 or header.opaque != opaque:

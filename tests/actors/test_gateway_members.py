@@ -170,6 +170,9 @@ class Loop:
         self.told.append((client, fields["consumerGroup"]))
         return True
 
+    def name(self, client: Client, client_id: str) -> None:
+        pass
+
     def find(self, name: str) -> object:
         return name
 

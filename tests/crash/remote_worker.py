@@ -1,6 +1,6 @@
-"""A role of the load (worker.py): a client of RocketMQ's protocol. It sends numbered messages alone and in batches, ends half
-messages that it has begun, commits an offset, pulls what was acknowledged, and gives some of it back as dead letters. It sends
-nothing twice, so nothing may come twice.
+"""A role of the load (worker.py): a client of RocketMQ's protocol. It sends numbered messages alone and in batches, some as
+requests to which it replies, ends half messages that it has begun, commits an offset, pulls what was acknowledged, and gives
+some of it back as dead letters. It sends nothing twice, so nothing may come twice.
 
 Lines of its ledger: "s NUMBER" before a send, "a NUMBER QUEUE OFFSET" after its answer; "b FIRST COUNT" before a batch, which
 is answered as its single messages are; "h NUMBER" before a half message is begun, and "c NUMBER" after its commit was answered;
@@ -16,9 +16,10 @@ from pathlib import Path
 
 import orbitmq
 from orbitmq import errors
+from orbitmq.shm.reply_topic import REPLY_TOPIC
 from tests.actors.remoting_client import PULL, Remote, Said, records
 
-BATCH, COMMIT_OFFSET, END, MEMBERS, HEARTBEAT, BACK = 320, 15, 37, 38, 34, 36
+BATCH, COMMIT_OFFSET, END, MEMBERS, HEARTBEAT, BACK, REPLY = 320, 15, 37, 38, 34, 36, 325
 SUCCESS, FOUND_NOTHING, NOT_SERVED = 0, 19, (1, 14, 17)
 COMMIT = 8
 QUEUES = 4
@@ -47,12 +48,20 @@ class RemoteLoad:
             opaque = remote.put(HEARTBEAT, BEAT % self._who)
             remote.until(opaque)
             while not over():
-                self._rng.choice((self._send, self._batch, self._transact, self._pull, self._commit, self._give_back))(remote)
+                deeds = (self._send, self._batch, self._transact, self._request, self._pull, self._commit, self._give_back)
+                self._rng.choice(deeds)(remote)
 
-    def _send(self, remote: Remote) -> None:
+    def _request(self, remote: Remote) -> None:
+        """Sends a request, to which it replies itself."""
+        told = f"CORRELATION_ID\1c\2REPLY_TO_CLIENT\1{self._who}@crash\2TTL\0011000\2".encode()
+        self._send(remote, told)
+        opaque = remote.put(REPLY, b"reply", **remote.send_fields(REPLY_TOPIC, 0, told + b"MSG_TYPE\1reply\2"))
+        assert self._answer(remote, opaque).code in (SUCCESS, *NOT_SERVED)
+
+    def _send(self, remote: Remote, properties: bytes = b"") -> None:
         number, queue = self._take(1), self._rng.randrange(QUEUES)
         self._note(f"s {number}")
-        opaque = remote.put(310, self._body(number), **remote.send_fields(self._topic, queue))
+        opaque = remote.put(310, self._body(number), **remote.send_fields(self._topic, queue, properties))
         said = self._answer(remote, opaque)
         if said.code == SUCCESS:
             self._acknowledged(number, int(said.fields["queueId"]), int(said.fields["queueOffset"]), said.fields["msgId"])

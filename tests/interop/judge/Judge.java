@@ -42,6 +42,7 @@ import org.apache.rocketmq.client.producer.SendResult;
 import org.apache.rocketmq.client.producer.SendStatus;
 import org.apache.rocketmq.client.producer.TransactionListener;
 import org.apache.rocketmq.client.producer.TransactionMQProducer;
+import org.apache.rocketmq.client.utils.MessageUtil;
 import org.apache.rocketmq.common.BrokerConfig;
 import org.apache.rocketmq.common.MQVersion;
 import org.apache.rocketmq.common.TopicConfig;
@@ -80,6 +81,7 @@ public final class Judge {
     private String visited;
     private final Map<String, DefaultMQPushConsumer> members = new TreeMap<>();
     private final Map<String, LinkedBlockingQueue<MessageExt>> arrivals = new TreeMap<>();
+    private final Map<String, DefaultMQProducer> repliers = new TreeMap<>();
     private BrokerController broker;
     private String brokerAddress;
     private DefaultMQProducer producer;
@@ -152,6 +154,10 @@ public final class Judge {
                 return consume(topic, order.getString("group"), order.getIntValue("count"), order.getJSONObject("failing"), order.getInteger("most"));
             case "join":
                 return join(order.getString("member"), topic, order.getString("group"), order.getString("tags"), order.getString("sql"), order.getBooleanValue("broadcast"), order.getBooleanValue("ordered"), order.getBooleanValue("failing"));
+            case "request":
+                return request(topic, order.getJSONArray("bodies"), order.getLongValue("timeout"));
+            case "reply":
+                return reply(order.getString("member"), topic, order.getString("group"));
             case "came":
                 return came(order.getString("member"));
             case "quit":
@@ -631,6 +637,56 @@ public final class Judge {
         return null;
     }
 
+    /** The bodies of the replies to requests with these bodies, one after the other, and how each reply says that it is one. */
+    private Object request(String topic, JSONArray bodies, long timeout) throws Exception {
+        List<Object> found = new ArrayList<>();
+        for (int each = 0; each < bodies.size(); each++) {
+            byte[] body = bodies.getString(each).getBytes(StandardCharsets.UTF_8);
+            Message reply = producer.request(new Message(topic, body), timeout);
+            JSONObject shown = new JSONObject();
+            shown.put("body", new String(reply.getBody(), StandardCharsets.UTF_8));
+            shown.put("type", reply.getProperty(MessageConst.PROPERTY_MESSAGE_TYPE));
+            found.add(shown);
+        }
+        return found;
+    }
+
+    /** A push consumer that replies to each request: "java: " and its body. A large one makes a reply that is compressed. */
+    private Object reply(String name, String topic, String group) throws Exception {
+        DefaultMQProducer replier = new DefaultMQProducer(group + "-replies");
+        replier.setNamesrvAddr(names());
+        replier.setInstanceName(name + "-replies");
+        replier.start();
+        DefaultMQPushConsumer member = new DefaultMQPushConsumer(group);
+        LinkedBlockingQueue<MessageExt> came = new LinkedBlockingQueue<>();
+        member.setNamesrvAddr(names());
+        member.setInstanceName(name);
+        member.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
+        member.setHeartbeatBrokerInterval(1000);
+        member.subscribe(topic, "*");
+        member.registerMessageListener((MessageListenerConcurrently) (messages, context) -> {
+            for (MessageExt message : messages) {
+                try {
+                    String body = "java: " + new String(message.getBody(), StandardCharsets.UTF_8);
+                    Message reply = MessageUtil.createReplyMessage(message, body.getBytes(StandardCharsets.UTF_8));
+                    SendResult result = replier.send(reply, PATIENCE_S * 1000L);
+                    if (result.getSendStatus() == SendStatus.SEND_OK) {
+                        came.add(message);
+                    }
+                } catch (Exception error) {
+                    error.printStackTrace();
+                    return ConsumeConcurrentlyStatus.RECONSUME_LATER;
+                }
+            }
+            return ConsumeConcurrentlyStatus.CONSUME_SUCCESS;
+        });
+        member.start();
+        members.put(name, member);
+        arrivals.put(name, came);
+        repliers.put(name, replier);
+        return null;
+    }
+
     /** What has come to a member since the last question. */
     private Object came(String name) {
         List<MessageExt> messages = new ArrayList<>();
@@ -642,6 +698,10 @@ public final class Judge {
 
     private Object quit(String name) {
         members.remove(name).shutdown();
+        DefaultMQProducer replier = repliers.remove(name);
+        if (replier != null) {
+            replier.shutdown();
+        }
         return came(name);
     }
 
