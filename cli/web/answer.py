@@ -55,4 +55,4 @@ def refused(code: int, message: str, *, option: str | None = None, **about: Any)
 
 def of_error(error: OrbitError) -> Answer:
     code = next(code for kind, code in CODES if isinstance(error, kind))
-    return refused(code, error.message, kind=type(error).__name__, hint=error.hint, retry=error.retry.value)
+    return refused(code, error.message, kind=type(error).__name__, hint=error.hint, retry=error.retry.value, sent=error.sent)

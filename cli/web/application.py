@@ -14,6 +14,7 @@ from starlette.routing import Route
 from orbitmq.cli.web import link, message_json, query
 from orbitmq.cli.web.answer import Answer, of_error, refused
 from orbitmq.cli.web.browse import Damaged, page_of
+from orbitmq.cli.web.changes import Changes
 from orbitmq.cli.web.guard import Guard, Rules
 from orbitmq.client.dead_letter import PREFIX, letter_of
 from orbitmq.client.message import Message
@@ -92,6 +93,7 @@ def application(to: link.Link, rules: Rules) -> Starlette:
         Route("/api/messages/{id}", api.message),
         Route("/api/messages/{id}/body", api.body),
         Route("/api/dead-letters/{group}", api.letters),
+        *Changes(to).routes(),  # the guard refuses them unless the rules allow it
     ]
     files = {f"/{each.name}": each for each in sorted(PAGE.iterdir()) if each.suffix in KINDS}
     files["/"] = PAGE / "index.html"

@@ -36,10 +36,13 @@ def console(
         list[str] | None,
         typer.Option(metavar="NAME", help="Also answer to this name, such as that of a proxy in front; repeat it for more."),
     ] = None,
+    allow_changes: Annotated[
+        bool, typer.Option("--allow-changes", help="Allow resets of groups, redrives of dead letters, and deletions of topics.")
+    ] = False,
 ) -> None:
     """Show the broker in the browser: topics, groups, messages, dead letters.
 
-    It prints an address with a token, without which nobody sees anything. It only reads.
+    It prints an address with a token, without which nobody sees anything. It only reads, unless changes are allowed.
 
     The broker need not run yet; the page says whether it does.
     """
@@ -57,7 +60,7 @@ def console(
 
     where = _place(listen)
     own = str(where).rpartition(":")[0].lower()
-    rules = Rules(token_of(token), frozenset(each.lower() for each in (*(host or ()), own)))
+    rules = Rules(token_of(token), frozenset(each.lower() for each in (*(host or ()), own)), allow_changes)
     with _bound(where) as listening:
         port = listening.getsockname()[1]
         shown = f"http://{own}:{port}/#token={quote(rules.token, safe='')}"

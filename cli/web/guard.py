@@ -4,6 +4,7 @@
   nothing.
 * The API wants the token in a header. The console sets no cookie, so what another site has a browser send carries nothing that
   this console would accept (cross-site request forgery).
+* A change needs a console that was started with leave to change, and comes from its own page, if from a page at all.
 * Its pages run only scripts of the console's own files, and no text can become markup (Content-Security-Policy, Trusted Types).
 """
 
@@ -60,6 +61,12 @@ class Rules:
         found = [name_of(each) for each in hosts]
         return len(found) == 1 and (found[0] in LOOPBACK or found[0] in self.hosts)
 
+    def knows_origin(self, origin: str, host: str) -> bool:
+        """origin: the Origin header, which browsers send with every change: the site of the page that makes it. host: the Host
+        header, which may be that of a proxy's."""
+        site = origin.partition("://")[2]
+        return site == host or name_of(site) in self.hosts - {*LOOPBACK}
+
     def knows_token(self, given: Iterable[str]) -> bool:
         """given: the Authorization headers of a request."""
         found = list(given)
@@ -101,6 +108,9 @@ class Guard:
             return None
         if not self._rules.knows_token(headers.getlist("authorization")):
             return refused(401, "the console's token is missing or wrong")
-        if scope["method"] not in READING and not self._rules.changes:
-            return refused(403, "this console only reads", option="allow-changes")
-        return None
+        return None if scope["method"] in READING else self._refusal_to_change(hosts[0], headers.getlist("origin"))
+
+    def _refusal_to_change(self, host: str, origins: list[str]) -> Answer | None:
+        if not all(self._rules.knows_origin(each, host) for each in origins):
+            return refused(403, "this console takes no changes from pages of other sites")
+        return None if self._rules.changes else refused(403, "this console only reads", option="allow-changes")

@@ -1,41 +1,127 @@
-"""A browser for tests of the console's pages: Chromium without a window. Where none is installed, tests that need it are
-skipped with the names that were looked for."""
+"""A browser for tests of the console's pages: Chromium without a window, told what to do through a pipe (DevTools protocol).
+Where none is installed, tests that need it are skipped, with the names that were looked for."""
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import select
 import shutil
 import subprocess
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
 
 import pytest
+
+from tests.waiting import WATCHDOG_S, Stuck, until
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 FOUND = next(filter(None, map(shutil.which, NAMES)), None)
 needs_chromium = pytest.mark.skipif(
     FOUND is None, reason=f"what the pages show cannot be looked at: none of {', '.join(NAMES)} is installed (Debian: chromium)"
 )
-PAGE_MS = 8000  # of the page's own clock, which stands still while it waits for an answer
 
 
-def page(folder: Path, address: str, *more: str) -> str:
-    """The elements of a page, as HTML, when it has drawn itself. folder: for the browser's own files."""
-    assert FOUND is not None
-    arguments = [FOUND, "--headless=new", "--disable-gpu", f"--user-data-dir={folder / 'chromium'}", "--no-first-run"]
-    arguments += [f"--virtual-time-budget={PAGE_MS}", *more, "--dump-dom", address]
-    if os.geteuid() == 0:
-        arguments.insert(1, "--no-sandbox")  # root has no other way
-    done = subprocess.run(arguments, capture_output=True, text=True, check=False, timeout=240)
-    assert done.returncode == 0 and "<main" in done.stdout, (done.stdout, done.stderr)
-    return done.stdout
+class Chromium:
+    """One page, until the end of the block. folder: for the browser's own files."""
 
+    def __init__(self, folder: Path, *more: str) -> None:
+        assert FOUND is not None
+        arguments = [FOUND, "--headless=new", "--disable-gpu", "--no-first-run", *more]
+        arguments.append(f"--user-data-dir={folder / 'chromium'}")
+        if os.geteuid() == 0:
+            arguments.append("--no-sandbox")  # root has no other way
+        theirs, self._in = os.pipe()
+        self._out, told = os.pipe()
+        script = f'exec "$@" 3<&{theirs} 4>&{told}'
+        command = ["bash", "-c", script, "_", *arguments, "--remote-debugging-pipe", "about:blank"]
+        self._process = subprocess.Popen(
+            command, pass_fds=(theirs, told), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+        )
+        os.close(theirs)
+        os.close(told)
+        self._rest, self._number, self._session = b"", 0, ""
+        self.errors: list[str] = []  # of the page: what it threw, and what its policy forbade
 
-def text_of(html: str) -> str:
-    """What a page says, without its elements."""
-    return re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", html[html.index("<header") :]))
+    def open(self, address: str) -> None:
+        """Another page, also if only what is behind the # differs."""
+        self._ask("Page.navigate", url="about:blank")
+        self._ask("Page.navigate", url=address)
 
+    def run(self, script: str) -> Any:
+        """What an expression is in the page."""
+        told = self._ask("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
+        assert "exceptionDetails" not in told, told
+        return told["result"].get("value")
 
-def elements_of(html: str) -> set[str]:
-    """Names of the elements of a page."""
-    return set(re.findall(r"<([a-z][a-z0-9]*)", html))
+    def says(self, text: str) -> str:
+        """Waits until the page shows a text, and returns everything that it shows then."""
+        try:
+            return str(until(lambda: found if text in (found := self.text) else None, f"the page to show {text!r}"))
+        except Stuck:
+            raise AssertionError((text, self.text, self.errors)) from None
+
+    @property
+    def text(self) -> str:
+        return re.sub(r"\s+", " ", self.run("document.body ? document.body.innerText : ''"))
+
+    @property
+    def elements(self) -> set[str]:
+        """Names of the elements of the page."""
+        return set(self.run("[...document.querySelectorAll('*')].map((each) => each.localName)"))
+
+    def click(self, text: str) -> None:
+        """What has this text: a button, or the summary of something folded."""
+        wanted = "[...document.querySelectorAll('button, summary, a')]"
+        wanted += f".find((each) => each.textContent === {json.dumps(text)} && each.checkVisibility())"
+        until(lambda: self.run(f"Boolean({wanted})"), f"{text!r} to be there to click")
+        self.run(f"{wanted}.click()")
+
+    def type(self, label: str, text: str) -> None:
+        """Into the field of this label, as somebody who types."""
+        field = f"document.querySelector({json.dumps(f'[aria-label={json.dumps(label)}]')})"
+        self.run(f"{field}.value = {json.dumps(text)}")
+        self.run(f"{field}.dispatchEvent(new Event({field}.localName === 'select' ? 'change' : 'input', {{ bubbles: true }}))")
+
+    def _ask(self, method: str, **parameters: Any) -> Any:
+        self._number += 1
+        number = self._number
+        question = {"id": number, "method": method, "params": parameters}
+        os.write(self._in, json.dumps(question | ({"sessionId": self._session} if self._session else {})).encode() + b"\0")
+        for told in self._told():
+            if told.get("id") == number:
+                assert "error" not in told, told
+                return told["result"]
+            if told.get("method") == "Runtime.exceptionThrown":
+                self.errors.append(str(told["params"]["exceptionDetails"]))
+            elif told.get("method") == "Log.entryAdded" and told["params"]["entry"]["source"] == "security":
+                self.errors.append(told["params"]["entry"]["text"])
+        raise AssertionError("the browser has ended")
+
+    def _told(self) -> Iterator[dict[str, Any]]:
+        while True:
+            while b"\0" in self._rest:
+                told, _, self._rest = self._rest.partition(b"\0")
+                yield json.loads(told)
+            assert select.select([self._out], [], [], WATCHDOG_S)[0], "the browser does not answer"
+            if not (read := os.read(self._out, 1 << 20)):
+                return
+            self._rest += read
+
+    def __enter__(self) -> Self:
+        target = self._ask("Target.createTarget", url="about:blank")["targetId"]
+        self._session = self._ask("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        for domain in ("Page", "Runtime", "Log"):
+            self._ask(f"{domain}.enable")
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, 9)  # a group of its own: the browser and its children
+        self._process.wait()
+        os.close(self._in)
+        os.close(self._out)

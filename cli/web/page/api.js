@@ -8,6 +8,7 @@ export class Refused extends Error {
     this.code = code;
     this.hint = error.hint;
     this.option = error.option;
+    this.sent = error.sent;
   }
 }
 
@@ -30,6 +31,12 @@ export async function ask(path, query, signal) {
 
 export async function download(path) {
   return (await request("GET", path)).blob();
+}
+
+// method: POST or DELETE.
+export async function change(method, path, content) {
+  const answer = await request(method, path, null, content ?? {});
+  return answer.json();
 }
 
 async function request(method, path, query, content, signal) {

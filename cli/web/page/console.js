@@ -49,6 +49,7 @@ async function poll() {
     status = await ask(["status"]);
     trouble(null);
     document.body.classList.remove("stale");
+    document.body.classList.toggle("changes", status.changes);
     const broker = document.getElementById("broker");
     broker.replaceChildren(element("span", { class: `state ${status.health.state}` }, status.health.state), " ", status.name);
     shown?.update?.(status);

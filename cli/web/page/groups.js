@@ -2,6 +2,7 @@
 
 import { ask } from "./api.js";
 import { address, element, link, note, pairs, table } from "./elements.js";
+import { reset } from "./changes.js";
 import { count, counted, duration, rate } from "./numbers.js";
 import { lag } from "./overview.js";
 import { show } from "./patch.js";
@@ -33,7 +34,8 @@ export function groupPage([name = ""], signal) {
   const about = element("div");
   const more = element("div");
   const places = element("div");
-  const node = element("div", null, element("h1", null, element("small", null, "Group "), name), about, more, places);
+  const moves = reset(name);
+  const node = element("div", null, element("h1", null, element("small", null, "Group "), name), about, more, places, moves.node);
   const detail = async () => {
     try {
       show(more, ...details(await ask(["groups", name], {}, signal)));
@@ -48,6 +50,7 @@ export function groupPage([name = ""], signal) {
       ["state", group.paused ? "paused" : ""], ["dead letters", group.dead_letters ? link(address("letters", name), count(group.dead_letters)) : "0"],
       ["removed before it read them", group.queues.some((each) => each.removed_messages) ? count(group.queues.reduce((sum, each) => sum + each.removed_messages, 0)) : ""]]));
     show(places, ...queueTable(group));
+    moves.topics([...new Set(group.queues.map((each) => each.topic))].sort());
     detail();
   };
   return { node, update };

@@ -2,6 +2,7 @@
 
 import { browser } from "./browser.js";
 import { address, element, link, note, table } from "./elements.js";
+import { redrive } from "./changes.js";
 import { count, counted } from "./numbers.js";
 import { show } from "./patch.js";
 
@@ -19,13 +20,13 @@ export function letterGroupsPage() {
 }
 
 export function lettersPage([group = ""], signal) {
-  const node = element("div", null, element("h1", null, element("small", null, "Dead letters of "), group),
-    browser(["dead-letters", group], { topic: null, signal, row: about, empty: "It has no dead letters." }));
-  return { node };
+  const letters = browser(["dead-letters", group], { topic: null, signal, row: (letter) => about(letter, again), empty: "It has no dead letters." });
+  const again = redrive(group, () => letters.again());
+  return { node: element("div", null, element("h1", null, element("small", null, "Dead letters of "), group), again.node, letters.node) };
 }
 
-function about(letter) {
+function about(letter, again) {
   return [element("span", null, `${counted(letter.tries, "try").replace("trys", "tries")} of ${letter.original_topic ?? "an unknown topic"}`),
     letter.reason ? element("span", { class: "reason" }, letter.reason) : null,
-    letter.redriven ? link(address("message", letter.redriven), "sent again", "tag") : null];
+    letter.redriven ? link(address("message", letter.redriven), "sent again", "tag") : again.one(letter.offset)];
 }

@@ -2,6 +2,7 @@
 
 import { address, element, link, note, pairs, table } from "./elements.js";
 import { browser } from "./browser.js";
+import { deletion } from "./changes.js";
 import { count, counted, rate } from "./numbers.js";
 import { show } from "./patch.js";
 
@@ -47,7 +48,7 @@ export function topicPage([name = ""], signal) {
   const queues = element("div");
   const held = element("details", null, element("summary", null, "Queues and groups"), queues);
   const node = element("div", null, element("h1", null, element("small", null, "Topic "), name), about, held,
-    browser(["topics", name, "messages"], { topic: name, signal }));
+    browser(["topics", name, "messages"], { topic: name, signal }).node, deletion(name));
   const update = (status) => {
     const topic = status.topics.find((each) => each.name === name);
     if (!topic) return show(about, note("There is no topic of this name.", "wrong"));
