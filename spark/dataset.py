@@ -24,6 +24,7 @@ from orbitmq.spark.source.ends import EARLIEST, LATEST, Offsets
 from orbitmq.spark.source.options import APPENDED, FLUSHED, SourceOptions
 from orbitmq.spark.source.slice_reader import read_slices
 from orbitmq.spark.spelling import for_dataset
+from orbitmq.spark.valid_text import valid
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -73,7 +74,7 @@ class Dataset:
             CorruptRecord, StoreError.
         """
         with for_dataset():
-            yield from read_slices(str(self._root), self._sizes, self._slices, self._options, rows=BATCH_ROWS)
+            yield from map(valid, read_slices(str(self._root), self._sizes, self._slices, self._options, rows=BATCH_ROWS))
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         return self.to_batches()

@@ -26,6 +26,7 @@ from orbitmq.spark.export.manifest import ExportFile, Range
 from orbitmq.spark.export.partition import DERIVED, Key, divided, folder
 from orbitmq.spark.source import options, slice_reader
 from orbitmq.spark.source.planning import Slice
+from orbitmq.spark.valid_text import valid
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -153,7 +154,7 @@ class Task:
             "columns": ",".join(job.read),
             "failOnDataLoss": str(job.fail_on_data_loss).lower(),
         }
-        for batch in slice_reader.read_slices(job.root, job.sizes, slices, options.parse(given)):
+        for batch in map(valid, slice_reader.read_slices(job.root, job.sizes, slices, options.parse(given))):
             for key, rows in divided(batch, topic, job.by):
                 self._add(topic, key, rows)
             self._tell(batch)
