@@ -25,9 +25,10 @@ pytestmark = [pytest.mark.timeout(300), pytest.mark.xdist_group("wheel")]
 
 # A broker, a message through it and a clean end; and nothing from the checkout.
 USE = """
-import pkgutil, sys, orbitmq
+import pathlib, pkgutil, sys, orbitmq
 assert "pyspark_orbitmq" in {module.name for module in pkgutil.iter_modules([sys.argv[1]])}, "Spark looks for it so"
 assert orbitmq.__file__.startswith(sys.argv[1]), orbitmq.__file__
+assert (pathlib.Path(orbitmq.__file__).parent / "cli" / "web" / "page" / "index.html").exists(), "files that are no Python"
 for name in orbitmq.__all__:
     getattr(orbitmq, name)
 with orbitmq.Broker(sys.argv[2]) as broker:

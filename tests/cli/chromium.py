@@ -52,6 +52,10 @@ class Chromium:
         self._ask("Page.navigate", url="about:blank")
         self._ask("Page.navigate", url=address)
 
+    def narrow(self, width: int) -> None:
+        """As on a screen of so many pixels."""
+        self._ask("Emulation.setDeviceMetricsOverride", width=width, height=800, deviceScaleFactor=1, mobile=True)
+
     def run(self, script: str) -> Any:
         """What an expression is in the page."""
         told = self._ask("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)

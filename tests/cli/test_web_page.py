@@ -57,7 +57,11 @@ def test_overview_topics_and_groups(flows: Broker, console: Console, browser: Ch
     assert "ok flows" in seen and "1 topic, 4 queues" in seen and "1 group behind by 2,000" in seen
     browser.says("0 bytes/s")  # rates come with the second look
     browser.click("Topics")
-    browser.says(f"flows 4 {MESSAGES:,}")
+    flows.create_topic("empty", 8)
+    browser.says("empty 8 0")
+    assert browser.text.index("empty 8") < browser.text.index(f"flows 4 {MESSAGES:,}")
+    browser.type("Order", "messages")
+    assert browser.text.index("empty 8") > browser.text.index(f"flows 4 {MESSAGES:,}")
     browser.type("Only topics with this in their names", "nobody")
     browser.says("No topic has such a name")
     browser.click("Groups")
@@ -127,13 +131,34 @@ def test_hostile_text_stays_text(flows: Broker, console: Console, browser: Chrom
     browser.says("<img src=x onerror=1>")
 
 
+def test_a_phone_shows_all_of_it(flows: Broker, console: Console, browser: Chromium) -> None:
+    """Goal: nobody has to scroll sideways, whatever is long. Method: a narrow screen, and names and texts without a space."""
+    long = "w" * 120
+    flows.create_topic(long, 1)
+    with flows.producer() as producer:
+        sent = producer.send(long, long * 9, tags=long, keys=[long, long[1:]], properties={long: long * 5}).id
+    letters(flows, long, 1)
+    browser.narrow(360)
+    pages = {"": "writer running", "topics": long, f"topic {long}": long, f"message {sent}": long}
+    pages |= {"groups": "desk", "group desk": long, "letters desk": long}
+    for page, text in pages.items():
+        browser.open(console.address(*page.split(" ")))
+        browser.says(text)
+        browser.says("ok flows")
+        assert browser.run("document.documentElement.scrollWidth") <= 360, page
+
+
 def test_changes(flows: Broker, console: Console, browser: Chromium) -> None:
     flows.create_topic("letters", 1)
     with flows.producer() as producer:
         producer.send_batch("letters", [b"one", b"two"])
     letters(flows, "letters", 2)
     browser.open(console.address("letters", "desk"))
-    browser.click("Send all again that were not")
+    browser.click("Send all again ...")
+    browser.click("No")
+    browser.click("Send all again ...")
+    assert len(flows.dead_letters("desk").list()) == 2, "nobody is sure yet"
+    browser.click("Yes, send all that were not sent again")
     browser.says("Sent 2 messages again")
     until(lambda: browser.text.count("sent again") == 2)
     assert not flows.dead_letters("desk").list()

@@ -84,7 +84,7 @@ export function browser(path, { topic, signal, row, empty = "There is no message
   }
 
   choose();
-  const form = element("form", { class: "bar", onsubmit: begin }, way, moment, sought, queue, tags, sql, element("button", null, "Read"));
+  const form = element("form", { class: "bar", onsubmit: begin }, way, moment, sought, topic ? queue : null, tags, sql, element("button", null, "Read"));
   begin();
   return { node: element("section", { "aria-label": "Messages" }, element("h2", null, "Messages"), form, list, end), again: () => begin() };
 }

@@ -93,6 +93,8 @@ function places(moves) {
     moves.map((each) => [each.topic, String(each.queue), each.before === null ? "nowhere" : count(each.before), count(each.after)]), "What is moved");
 }
 
+const ALL = "Send all again ...";
+
 export function redrive(group, done) {
   const said = element("div", { role: "status" });
   async function send(offsets) {
@@ -102,7 +104,17 @@ export function redrive(group, done) {
     });
     if (fine) done();
   }
-  const all = element("button", { type: "button", class: "danger", onclick: () => send(null) }, "Send all again that were not");
-  return { node: element("div", { class: "change" }, element("div", { class: "bar" }, all), said),
+  const all = element("button", { type: "button", class: "danger", onclick: () => ask() }, ALL);
+  const no = element("button", { type: "button", hidden: true, onclick: () => sure(false) }, "No");
+  function sure(asking) {
+    no.hidden = !asking;
+    all.textContent = asking ? "Yes, send all that were not sent again" : ALL;
+  }
+  function ask() {
+    if (no.hidden) return sure(true);
+    sure(false);
+    send(null);
+  }
+  return { node: element("div", { class: "change" }, element("div", { class: "bar" }, all, no), said),
     one: (offset) => element("button", { type: "button", class: "change small", onclick: () => send([offset]) }, "Send again") };
 }

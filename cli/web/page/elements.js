@@ -30,6 +30,18 @@ export function address(...parts) {
   return "#/" + parts.map(encodeURIComponent).join("/");
 }
 
+// For lists: in which order. ways: [value, text, compare]; the first is the usual one.
+export function order(ways, changed) {
+  const chosen = element("select", { "aria-label": "Order", onchange: changed }, ways.map(([value, text]) => element("option", { value }, text)));
+  return { node: chosen, sorted: (list) => [...list].sort(ways.find(([value]) => value === chosen.value)[2]) };
+}
+
+// The columns that say something in at least one row, and the rows without the others.
+export function filled(headings, rows) {
+  const kept = headings.map((_, at) => at === 0 || rows.some((cells) => cells[at] !== ""));
+  return [headings.filter((_, at) => kept[at]), rows.map((cells) => cells.filter((_, at) => kept[at]))];
+}
+
 export function pairs(list) {
   return element("dl", null, list.filter(([, value]) => value !== null && value !== undefined && value !== "")
     .map(([name, value]) => [element("dt", null, name), element("dd", null, value)]));

@@ -1,27 +1,31 @@
 // The groups, and one of them: members or workers, and how far it is in each queue.
 
 import { ask } from "./api.js";
-import { address, element, link, note, pairs, table } from "./elements.js";
+import { address, element, filled, link, note, order, pairs, table } from "./elements.js";
 import { reset } from "./changes.js";
 import { count, counted, duration, rate } from "./numbers.js";
 import { lag } from "./overview.js";
 import { show } from "./patch.js";
+import { byName } from "./topics.js";
 
 export function groupsPage() {
   let last = null;
   const list = element("div");
   const field = element("input", { type: "search", placeholder: "part of a name", "aria-label": "Only groups with this in their names", oninput: () => draw() });
-  const draw = () => last && show(list, ...groupList(last, field.value));
-  const node = element("div", null, element("h1", null, "Groups"), element("div", { class: "bar" }, field), list);
+  const by = order([["name", "by name", byName], ["lag", "furthest behind first", (one, other) => lag(other) - lag(one) || byName(one, other)],
+    ["letters", "most dead letters first", (one, other) => other.dead_letters - one.dead_letters || byName(one, other)]], () => draw());
+  const draw = () => last && show(list, ...groupList(last, field.value, by));
+  const node = element("div", null, element("h1", null, "Groups"), element("div", { class: "bar" }, field, by.node), list);
   return { node, update: (status) => { last = status; draw(); } };
 }
 
-function groupList(status, part) {
+function groupList(status, part, by) {
   const wanted = status.groups.filter((each) => each.name.toLowerCase().includes(part.toLowerCase()));
   if (!wanted.length) return [note(status.groups.length ? "No group has such a name." : "There are no groups. A consumer with a group makes one.")];
-  const rows = wanted.map((each) => [link(address("group", each.name), each.name, "name"), who(each), count(lag(each)), rate(status.rates?.groups[each.name]),
+  const rows = by.sorted(wanted).map((each) => [link(address("group", each.name), each.name, "name"), who(each), count(lag(each)), rate(status.rates?.groups[each.name]),
     count(each.queues.length), each.dead_letters ? link(address("letters", each.name), count(each.dead_letters)) : "0", each.paused ? "paused" : ""]);
-  return [table([["group"], ["members"], ["behind by", "number"], ["committed", "number"], ["queues", "number"], ["dead letters", "number"], [""]], rows, "Groups"),
+  const headings = [["group"], ["members"], ["behind by", "number"], ["committed", "number"], ["queues", "number"], ["dead letters", "number"], ["state"]];
+  return [table(...filled(headings, rows), "Groups"),
     note(counted(wanted.length, "group"))];
 }
 
@@ -73,5 +77,6 @@ function queueTable(group) {
   for (const each of group.members) for (const [topic, queue] of each.queues) owners.set(`${topic}/${queue}`, `pid ${each.pid}`);
   const rows = [...group.queues].sort((one, other) => other.lag_messages - one.lag_messages).map((each) => [link(address("topic", each.topic), each.topic, "name"),
     String(each.queue), count(each.committed), count(each.lag_messages), each.removed_messages ? count(each.removed_messages) : "", owners.get(`${each.topic}/${each.queue}`) ?? ""]);
-  return [element("h2", null, "Queues"), table([["topic"], ["queue", "number"], ["committed", "number"], ["behind by", "number"], ["removed unread", "number"], ["consumer"]], rows, "Queues of the group")];
+  const headings = [["topic"], ["queue", "number"], ["committed", "number"], ["behind by", "number"], ["removed unread", "number"], ["consumer"]];
+  return [element("h2", null, "Queues"), table(...filled(headings, rows), "Queues of the group")];
 }

@@ -16,7 +16,7 @@ export function messagePage([id = ""], signal) {
 
 function whole(message) {
   const properties = Object.entries(message.properties);
-  return [element("h1", null, element("small", null, "Message "), `${message.queue}@${message.offset}`),
+  return [element("h1", null, element("small", null, "Message "), `${message.topic}/${message.queue}@${message.offset}`),
     pairs([["topic", link(address("topic", message.topic), message.topic)], ["id", message.id], ["stored", time(message.stored_ms)], ["born", time(message.born_ms)],
       ["tag", message.tags], ["keys", message.keys.join(" ")], ["tries before", message.reconsume_times ? count(message.reconsume_times) : ""],
       ["flag", message.flag ? String(message.flag) : ""], ["in the log", `${bytes(message.size)} at ${count(message.physical_offset)}`]]),
@@ -34,6 +34,7 @@ function body(message) {
   function choose(wanted) {
     const [name, content] = forms.find(([each]) => each === wanted);
     shown.textContent = name === "Hex" ? lines(content) : content;
+    shown.classList.toggle("hex", name === "Hex");
     buttons.forEach((each) => each.setAttribute("aria-pressed", String(each.textContent === name)));
   }
   choose(forms[0][0]);

@@ -1,6 +1,6 @@
 // The broker as a whole: what is wrong, its processes, how far the log is.
 
-import { element, note, pairs, table } from "./elements.js";
+import { element, filled, note, pairs, table } from "./elements.js";
 import { bytes, count, counted, duration, rate, time } from "./numbers.js";
 import { show } from "./patch.js";
 
@@ -25,9 +25,9 @@ function overview(status) {
         status.groups.some((each) => each.dead_letters) ? "degraded" : ""),
       tile("log", bytes(status.positions.wrote - status.positions.min_offset), `oldest message ${time(status.oldest_ms) || "none"}`)),
     element("h2", null, "Processes"),
-    table([["process"], ["state"], ["pid", "number"], ["life", "number"], ["last sign of life", "number"], ["error"]],
+    table(...filled([["process"], ["state"], ["pid", "number"], ["life", "number"], ["last sign of life", "number"], ["error"]],
       status.actors.map((each) => [each.name, element("span", { class: `state ${grade(each)}` }, each.state), String(each.pid),
-        count(each.epoch), `${duration(each.heartbeat_age_ms)} ago`, each.error ? `errno ${each.error}` : ""]), "Processes"),
+        count(each.epoch), `${duration(each.heartbeat_age_ms)} ago`, each.error ? `errno ${each.error}` : ""])), "Processes"),
     element("h2", null, "Log"),
     positions(status),
     element("h2", null, "Broker"),
@@ -48,7 +48,7 @@ function positions(status) {
   const at = status.positions;
   const rows = ["wrote", "flushed", "reput"].map((name) => [name, count(at[name]), bytes(at.wrote - at[name]),
     status.rates ? `${bytes(Math.round(status.rates.positions[name]))}/s` : "", at[`${name}_error`] ? `errno ${at[`${name}_error`]}` : ""]);
-  return table([["position"], ["bytes", "number"], ["behind", "number"], ["rate", "number"], ["error"]], rows, "Positions in the log");
+  return table(...filled([["position"], ["bytes", "number"], ["behind", "number"], ["rate", "number"], ["error"]], rows), "Positions in the log");
 }
 
 function grade(actor) {

@@ -1,6 +1,6 @@
 // The topics, and one of them: its queues, who reads it, and its messages.
 
-import { address, element, link, note, pairs, table } from "./elements.js";
+import { address, element, filled, link, note, order, pairs, table } from "./elements.js";
 import { browser } from "./browser.js";
 import { deletion } from "./changes.js";
 import { count, counted, rate } from "./numbers.js";
@@ -11,9 +11,12 @@ export function topicsPage() {
   const list = element("div");
   const field = element("input", { type: "search", placeholder: "part of a name", "aria-label": "Only topics with this in their names", oninput: () => draw() });
   const own = element("input", { type: "checkbox", onchange: () => draw() });
-  const draw = () => last && show(list, ...topicList(last, field.value, own.checked));
+  const rateOf = (topic) => last.rates?.topics[topic.name] ?? 0;
+  const by = order([["name", "by name", byName], ["messages", "most messages first", (one, other) => messages(other) - messages(one) || byName(one, other)],
+    ["rate", "most stored now first", (one, other) => rateOf(other) - rateOf(one) || byName(one, other)]], () => draw());
+  const draw = () => last && show(list, ...topicList(last, field.value, own.checked, by));
   const node = element("div", null, element("h1", null, "Topics"),
-    element("div", { class: "bar" }, field, element("label", null, own, " also the broker's own")), list);
+    element("div", { class: "bar" }, field, by.node, element("label", null, own, " also the broker's own")), list);
   return { node, update: (status) => { last = status; draw(); } };
 }
 
@@ -22,12 +25,16 @@ function isOwn(name) {
   return /^(%RETRY%|%DLQ%|rmq_sys_|RMQ_SYS_|SCHEDULE_TOPIC_XXXX|TRANS_CHECK_MAX_TIME_TOPIC|TBW102$)/.test(name);
 }
 
-function topicList(status, part, own) {
+export function byName(one, other) {
+  return one.name < other.name ? -1 : one.name > other.name ? 1 : 0;
+}
+
+function topicList(status, part, own, by) {
   const wanted = status.topics.filter((each) => (own || !isOwn(each.name)) && each.name.toLowerCase().includes(part.toLowerCase()));
   if (!wanted.length) return [note(status.topics.length ? "No topic has such a name." : "There are no topics. orbitmq topic create NAME makes one.")];
-  const rows = wanted.map((each) => [link(address("topic", each.name), each.name, "name"), count(each.queues.length), count(messages(each)),
-    rate(status.rates?.topics[each.name]), kept(each), permissions(each.perm)]);
-  return [table([["topic"], ["queues", "number"], ["messages", "number"], ["stored", "number"], ["kept"], ["permissions"]], rows, "Topics"),
+  const rows = by.sorted(wanted).map((each) => [link(address("topic", each.name), each.name, "name"), count(each.queues.length), count(messages(each)),
+    rate(status.rates?.topics[each.name]), each.retention_hours === null ? "" : kept(each), each.perm === 6 ? "" : permissions(each.perm)]);
+  return [table(...filled([["topic"], ["queues", "number"], ["messages", "number"], ["stored", "number"], ["kept"], ["permissions"]], rows), "Topics"),
     note(counted(wanted.length, "topic"))];
 }
 
