@@ -20,7 +20,7 @@ from orbitmq.actors.sessions import Session, Sessions
 from orbitmq.actors.topic_registry import TopicRegistry
 from orbitmq.actors.tree import Tree
 from orbitmq.actors.work_describe import WorkDescriber
-from orbitmq.actors.work_registry import WorkRegistry
+from orbitmq.actors.work_registry import DEAD, RETRY, WorkRegistry
 from orbitmq.errors import NoPermission, OffsetOutOfRange, UnknownGroup, UnknownQueue, UsageError
 from orbitmq.errors.remedy import hint
 from orbitmq.native._core import lib
@@ -161,8 +161,9 @@ class Administration:
         return [[queue, first, max(first, offsets[queue])] for queue, first in sorted(before.items())]
 
     def delete_topic(self, peer: Peer, question: dict[str, Any]) -> Any:
-        """The topic does not exist any more."""
-        topic = self._topics.changeable(question["name"], peer.caller, "delete")
+        """The topic does not exist any more. A group's retries and dead letters can be deleted once the group is."""
+        name = question["name"]
+        topic = self._topics.changeable(name, peer.caller, "delete", left=self._left_behind(name))
         self._topics.delete(topic)
         self._groups.topic_changed(topic.name)
         self._work.topic_changed(topic.name)
@@ -183,6 +184,11 @@ class Administration:
         """Raises: UnknownGroup; NoPermission: another user began it."""
         self._known(name, doing)
         require_maker(peer.caller, self._groups.maker(name), f"{doing} the group {name!r}")
+
+    def _left_behind(self, name: object) -> bool:
+        """Whether it is a topic of a group that does not exist any more."""
+        of = [name.removeprefix(prefix) for prefix in (RETRY, DEAD) if name.startswith(prefix)] if isinstance(name, str) else []
+        return any(not self._groups.knows(group) and self._work.planned(group) is None for group in of)
 
     def _refuse_read_only(self, name: str, doing: str) -> None:
         if self._tree.settings.read_only:

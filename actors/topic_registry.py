@@ -205,11 +205,11 @@ class TopicRegistry(TopicTable):
         """Makes sure of the topic in which replies are kept. Raises: Full; OSError."""
         self.add_own(REPLY_TOPIC, REPLY_QUEUES, REPLY_HOURS)
 
-    def changeable(self, name: Any, caller: Caller, doing: str, *, letters: bool = False) -> Topic:
-        """The topic, if the user may change it. letters: it may hold a group's dead letters. Raises: TopicNameError,
-        UnknownTopic; NoPermission: it is another user's, or RocketMQ's own, or the store is only read."""
+    def changeable(self, name: Any, caller: Caller, doing: str, *, letters: bool = False, left: bool = False) -> Topic:
+        """The topic, if the user may change it. letters: it may hold a group's dead letters. left: it is of a group that is
+        gone. Raises: TopicNameError, UnknownTopic; NoPermission: it is another user's, or RocketMQ's own, or the store is only read."""
         dead = letters and isinstance(name, str) and name.startswith("%DLQ%")
-        (check_topic_name if dead else check_new_topic_name)(name)
+        (check_topic_name if dead or left else check_new_topic_name)(name)
         topic = self.get(name)
         require_maker(caller, (self._configs.get(name) or TopicConfig(name)).maker, f"{doing} the topic {name!r}")
         if self._read_only:

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 import orbitmq
-from orbitmq.errors import NoPermission, UnknownTopic
+from orbitmq.errors import NoPermission, TopicNameError, UnknownTopic
 from tests.actors.remoting_client import ROUTE, Remote, Said
 from tests.trees import small_broker
 from tests.waiting import until
@@ -152,6 +152,37 @@ def test_groups_of_a_topic(broker: orbitmq.Broker, remote: Remote) -> None:
         consumer.commit()
     assert json.loads(remote.ask(GROUPS_OF, topic="t").body) == {"groupList": ["readers"]}
     assert json.loads(remote.ask(GROUPS_OF, topic="absent").body) == {"groupList": []}
+
+
+def test_what_a_deleted_group_leaves(broker: orbitmq.Broker, remote: Remote) -> None:
+    """Its topics of retries and dead letters can be deleted then, remotely and locally, and not before; a group of its name
+    begins with new ones."""
+    retry, dead = "%RETRY%desk", "%DLQ%desk"
+
+    def fail(count: int) -> None:
+        """All messages become dead letters."""
+        with broker.producer() as producer:
+            producer.send("t", b"%d" % count)
+        with broker.worker("desk", ["t"], start="earliest", max_tries=1) as worker:
+            for _ in range(count):
+                (job,) = worker.take(1, timeout=10)
+                job.nack()
+            until(lambda: letters() == {b"%d" % each for each in range(1, count + 1)}, "the dead letters")
+
+    def letters() -> set[bytes]:
+        return {bytes(letter.message) for letter in broker.dead_letters("desk")}
+
+    for count, delete in enumerate((lambda: remote.ask(DELETE, topic=dead), lambda: broker.delete_topic(dead)), 1):
+        fail(count)
+        for name in (retry, dead):
+            assert remote.ask(DELETE, topic=name).code == SYSTEM_ERROR, "the group is there"
+            with pytest.raises(TopicNameError):
+                broker.delete_topic(name)
+        assert remote.ask(DELETE_GROUP, groupName="desk").code == SUCCESS
+        assert remote.ask(DELETE, topic=retry).code == SUCCESS
+        delete()
+        assert not {retry, dead} & {topic.name for topic in broker.status().topics}
+        assert remote.ask(ROUTE, topic=dead).code == NO_TOPIC
 
 
 def test_the_progress_of_a_group(broker: orbitmq.Broker, remote: Remote) -> None:
