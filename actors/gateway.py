@@ -20,7 +20,7 @@ from orbitmq.remoting.check_backs import CheckBacks
 from orbitmq.remoting.heartbeat import Subscription
 from orbitmq.remoting.host import Host
 from orbitmq.remoting.rare import Rare
-from orbitmq.remoting.request import AGAIN, Client, Request
+from orbitmq.remoting.request import AGAIN, Client, Origin, Request
 from orbitmq.shm import runtime
 from orbitmq.shm.control_socket import Answer as Said
 from orbitmq.shm.control_socket import ControlSocket
@@ -163,7 +163,8 @@ def _request(asked: Any) -> Request:
     fields = {_text(each.name): _text(each.value) for each in header.fields[0 : header.field_count]}
     body = bytes(ffi.buffer(asked.body, asked.body_size)) if asked.body_size else b""
     client = Client(asked.client.connection, asked.client.epoch)
-    return Request(header.code, fields, body, ffi.string(asked.local).decode(), client)
+    origin = Origin(ffi.string(asked.peer).decode(), header.language, header.version)
+    return Request(header.code, fields, body, ffi.string(asked.local).decode(), client, origin)
 
 
 def _text(piece: Any) -> str:

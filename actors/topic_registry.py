@@ -207,7 +207,8 @@ class TopicRegistry(TopicTable):
 
     def changeable(self, name: Any, caller: Caller, doing: str, *, letters: bool = False, left: bool = False) -> Topic:
         """The topic, if the user may change it. letters: it may hold a group's dead letters. left: it is of a group that is
-        gone. Raises: TopicNameError, UnknownTopic; NoPermission: it is another user's, or RocketMQ's own, or the store is only read."""
+        gone. Raises: TopicNameError, UnknownTopic; NoPermission: it is another user's, or RocketMQ's own, or the store is only
+        read."""
         dead = letters and isinstance(name, str) and name.startswith("%DLQ%")
         (check_topic_name if dead or left else check_new_topic_name)(name)
         topic = self.get(name)

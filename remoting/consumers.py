@@ -63,6 +63,9 @@ class Consumers:
     def clients(self, group: str) -> tuple[Client, ...]:
         return tuple(self._groups.get(group, ()))
 
+    def members(self, group: str) -> dict[Client, Consumer]:
+        return dict(self._groups.get(group, {}))
+
     def ids(self, group: str) -> list[str]:
         """Client ids, each once."""
         return list(dict.fromkeys(each.client_id for each in self._groups.get(group, {}).values()))

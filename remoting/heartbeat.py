@@ -21,11 +21,14 @@ class Subscription:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerData:
-    """A consumer group that the client belongs to. model: "CLUSTERING" or "BROADCASTING"."""
+    """A consumer group that the client belongs to. model: "CLUSTERING" or "BROADCASTING". kind: whether it
+    pulls by itself or is called. begins: where a new group begins."""
 
     group: str
     model: str
     subscriptions: frozenset[Subscription]
+    kind: str = "CONSUME_PASSIVELY"
+    begins: str = "CONSUME_FROM_LAST_OFFSET"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +69,9 @@ def read_check(body: bytes) -> Subscription:
 
 def _consumer(told: dict[str, Any]) -> ConsumerData:
     subscriptions = (_subscription(each) for each in _items(told, "subscriptionDataSet") if _text(each, "topic"))
-    return ConsumerData(_text(told, "groupName"), _text(told, "messageModel"), frozenset(subscriptions))
+    words = {name: _text(told, field) for name, field in (("kind", "consumeType"), ("begins", "consumeFromWhere"))}
+    known = {name: word for name, word in words.items() if word}
+    return ConsumerData(_text(told, "groupName"), _text(told, "messageModel"), frozenset(subscriptions), **known)
 
 
 def _subscription(told: dict[str, Any]) -> Subscription:

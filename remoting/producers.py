@@ -41,6 +41,9 @@ class Producers:
     def __contains__(self, group: str) -> bool:
         return group in self._groups
 
+    def clients(self, group: str) -> tuple[Client, ...]:
+        return tuple(self._groups.get(group, ()))
+
     def turns(self, group: str) -> Iterator[Client]:
         """The clients of the group, those first that were not asked for longest; each that is given counts as asked."""
         for client in tuple(self._groups.get(group, ())):

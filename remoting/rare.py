@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from orbitmq.errors import OrbitError
 from orbitmq.remoting.admin.administration import Administration
+from orbitmq.remoting.clients import Clients
 from orbitmq.remoting.host import Host
 from orbitmq.remoting.locks import Locks
 from orbitmq.remoting.members import Members
@@ -22,6 +23,7 @@ class Rare:
     def __init__(self, host: Host) -> None:
         self.producers = Producers()
         self._members = Members(host)
+        self._clients = Clients()
         self._answers: Answers = {
             **NameServer(host).answers,
             **self._members.answers,
@@ -29,12 +31,13 @@ class Rare:
             **Locks(host).answers,
             **Sends(host).answers,
             **SendBacks(host).answers,
-            **Administration(host).answers,
+            **Administration(host, self._clients, self._members.consumers, self.producers).answers,
         }
 
     def answer(self, request: Request) -> Answer:
         """Never raises for what a client sent."""
         self.producers.hear(request)
+        self._clients.hear(request)
         known = self._answers.get(request.code)
         if known is None:
             return Answer(NOT_SUPPORTED, f"request type {request.code} is not supported")
@@ -55,3 +58,4 @@ class Rare:
         """A client that has asked something has no connection any more."""
         self._members.gone(client)
         self.producers.gone(client)
+        self._clients.gone(client)

@@ -13,6 +13,7 @@ NO_PERMISSION = 16
 TOPIC_NOT_EXIST = 17
 QUERY_NOT_FOUND = 22
 BAD_FILTER = 23
+NOT_ONLINE = 206
 NO_GROUP = 26
 
 
@@ -21,6 +22,17 @@ class Client(NamedTuple):
 
     connection: int
     epoch: int
+
+
+class Origin(NamedTuple):
+    """What a client is: its address and port, and its library's language and version, by RocketMQ's numbers."""
+
+    address: str
+    language: int
+    version: int
+
+
+UNKNOWN = Origin("", 7, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +44,7 @@ class Request:
     body: bytes
     local: str
     client: Client
+    origin: Origin = UNKNOWN
 
 
 @dataclass(frozen=True, slots=True)

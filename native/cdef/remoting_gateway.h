@@ -13,6 +13,7 @@ struct gateway_request {
     const uint8_t *body;
     uint32_t body_size;
     const char *local;
+    const char *peer;
 };
 bool gateway_asked(struct gateway *gateway, struct gateway_request *request);
 void gateway_answer(struct gateway *gateway, const struct gateway_request *request, struct remoting_header *answer, const uint8_t *body,

@@ -10,21 +10,23 @@
 #define READ_BYTES (64u << 10)
 #define PIECES_MAX 160u
 
-static void name_local(struct connection *connection)
+typedef int address_of(int fd, struct sockaddr *address, socklen_t *size);
+
+static void put_address(int fd, address_of *find, char *to, size_t room)
 {
     struct sockaddr_storage address;
     socklen_t size = sizeof address;
     char text[INET6_ADDRSTRLEN] = "";
-    if (getsockname(connection->fd, (struct sockaddr *)&address, &size) != 0)
+    if (find(fd, (struct sockaddr *)&address, &size) != 0)
         return;
     if (address.ss_family == AF_INET) {
         const struct sockaddr_in *const v4 = (const struct sockaddr_in *)(const void *)&address;
         inet_ntop(AF_INET, &v4->sin_addr, text, sizeof text);
-        snprintf(connection->local, sizeof connection->local, "%s:%u", text, (unsigned)ntohs(v4->sin_port));
+        snprintf(to, room, "%s:%u", text, (unsigned)ntohs(v4->sin_port));
     } else if (address.ss_family == AF_INET6) {
         const struct sockaddr_in6 *const v6 = (const struct sockaddr_in6 *)(const void *)&address;
         inet_ntop(AF_INET6, &v6->sin6_addr, text, sizeof text);
-        snprintf(connection->local, sizeof connection->local, "[%s]:%u", text, (unsigned)ntohs(v6->sin6_port));
+        snprintf(to, room, "[%s]:%u", text, (unsigned)ntohs(v6->sin6_port));
     }
 }
 
@@ -38,7 +40,8 @@ struct connection *connection_open(int fd, uint32_t index, uint32_t epoch)
     connection->epoch = epoch;
     const int on = 1;
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on); /* if it is refused, answers are later */
-    name_local(connection);
+    put_address(fd, getsockname, connection->local, sizeof connection->local);
+    put_address(fd, getpeername, connection->peer, sizeof connection->peer);
     return connection;
 }
 

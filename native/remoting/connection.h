@@ -32,6 +32,7 @@ struct connection {
     uint64_t heard_ms;     /* CLOCK_MONOTONIC of the last byte, in either direction */
     uint8_t id_size;       /* 0: unknown, or longer than CONNECTION_ID_MAX */
     uint8_t id[CONNECTION_ID_MAX]; /* of the client; replies are addressed to it */
+    char peer[56];         /* the client's */
     char local[56];        /* the address and port that the client reached, for routes */
 };
 

@@ -45,6 +45,7 @@ struct gateway_request {
     const uint8_t *body;
     uint32_t body_size;
     const char *local; /* address and port that the client reached */
+    const char *peer;  /* its own */
 };
 bool gateway_asked(struct gateway *gateway, struct gateway_request *request);
 

@@ -15,6 +15,7 @@ bool gateway_asked(struct gateway *gateway, struct gateway_request *request)
         .body = connection->in + connection->in_from + frame.body_at,
         .body_size = frame.body_size,
         .local = connection->local,
+        .peer = connection->peer,
     };
     return true;
 }

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from orbitmq.remoting.admin.brokers import Brokers
+from orbitmq.remoting.admin.connections import Connections
 from orbitmq.remoting.admin.groups import Groups
 from orbitmq.remoting.admin.log_view import LogView
 from orbitmq.remoting.admin.messages import Messages
 from orbitmq.remoting.admin.topics import Topics
+from orbitmq.remoting.clients import Clients
+from orbitmq.remoting.consumers import Consumers
 from orbitmq.remoting.host import Host
+from orbitmq.remoting.producers import Producers
 from orbitmq.remoting.request import Answers
 
 
 class Administration:
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: Host, clients: Clients, consumers: Consumers, producers: Producers) -> None:
         log = LogView(host)
-        kinds = Topics(host, log), Brokers(host, log), Messages(host, log), Groups(host, log)
+        connections = Connections(host, log, clients, consumers, producers)
+        kinds = Topics(host, log), Brokers(host, log), Messages(host, log), Groups(host, log), connections
         self.answers: Answers = {code: answer for kind in kinds for code, answer in kind.answers.items()}

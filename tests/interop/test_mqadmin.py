@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -147,6 +148,47 @@ def test_a_group(judge: Judge, broker: orbitmq.Broker, ours: Tool) -> None:
     assert "delete subscription group [readers]" in said and "delete topic [%RETRY%readers]" in said and "xception" not in said
     assert "readers" not in [group.name for group in broker.status().groups]
     assert not {"%RETRY%readers", "%DLQ%readers"} & {topic.name for topic in broker.status().topics}
+
+
+def test_connections(judge: Judge, broker: orbitmq.Broker, ours: Tool) -> None:
+    """The judge's producer and a push consumer of its."""
+    broker.create_topic("orders", queues=1)
+    judge.ask("visit", names=broker.status().listens)
+    try:
+        judge.ask("send", topic="orders", batches=[[_for_judge(Letter("orders", b"body"))]])
+        judge.ask("join", member="one", topic="orders", group="readers", tags="paid || sent", broadcast=False)
+        consumers = ("consumerConnection", "-n", broker.status().listens, "-g", "readers")
+        until(lambda: "JAVA" in judge.mqadmin(*consumers), "the consumer's heartbeat")
+        said = ours("consumerConnection", "-g", "readers")
+        assert re.search(r"^[\d.]+@one +127\.0\.0\.1:\d+ +JAVA +V4_9_3$", said, re.MULTILINE), said
+        assert re.search(r"^orders +paid \|\| sent$", said, re.MULTILINE), said
+        for line in ("Type: CONSUME_PASSIVELY", "MessageModel: CLUSTERING", "ConsumeFromWhere: CONSUME_FROM_FIRST_OFFSET"):
+            assert line in said
+        producers = ("producerConnection", "-n", broker.status().listens, "-g", "judge-producer", "-t", "orders")
+        until(lambda: "JAVA" in judge.mqadmin(*producers), "the producer's heartbeat")
+        judge.ask("quit", member="one")
+    finally:
+        judge.ask("leave")
+
+
+def test_a_reset_by_time(judge: Judge, broker: orbitmq.Broker, ours: Tool) -> None:
+    """Java's consumer goes back to the first message, and gets all once more."""
+    broker.create_topic("orders", queues=2)
+    with broker.producer() as producer:
+        for number in range(10):
+            producer.send("orders", b"%d" % number, queue=number % 2)
+    judge.ask("visit", names=broker.status().listens)
+    try:
+        judge.ask("join", member="one", topic="orders", group="readers", tags="*", broadcast=False)
+        seen: list[Any] = []
+        until(lambda: len(seen) >= 10 or seen.extend(judge.ask("came", member="one")), "the first time")
+        until(lambda: judge.committed("orders", "readers") == {0: 5, 1: 5}, "the commits")
+        said = ours("resetOffsetByTime", "-g", "readers", "-t", "orders", "-s", "0")
+        assert len(re.findall(rf"^{NAME} +[01] +0 *$", said, re.MULTILINE)) == 2, said
+        until(lambda: len(seen) >= 20 or seen.extend(judge.ask("came", member="one")), "the second time")
+        judge.ask("quit", member="one")
+    finally:
+        judge.ask("leave")
 
 
 def test_the_cluster(ours: Tool, theirs: Tool) -> None:
