@@ -73,8 +73,8 @@ class Program:
             ready, _, _ = select.select([descriptor], [], [], _PATIENCE_S)
             chunk = os.read(descriptor, 1 << 16) if ready else b""
             if not chunk:
-                said = self._said.read_text(errors="replace").strip()[-2000:]
-                raise RuntimeError(f"{'ended' if ready else 'no answer'}: {said}")
+                said = self._said.read_text(errors="replace").strip()[-4000:]
+                raise RuntimeError(f"{self._said}: {'ended' if ready else 'no answer'}: {said}")
             self._rest += chunk
         line, _, self._rest = self._rest.partition(b"\n")
         return line

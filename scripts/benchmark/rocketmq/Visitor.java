@@ -372,9 +372,15 @@ public final class Visitor {
     private void await(Condition condition) {
         long end = System.nanoTime() + PATIENCE_NS;
         while (!condition.holds()) {
-            require(failed.get() == null, "failed: " + failed.get());
+            notFailed();
             require(System.nanoTime() < end, "nothing more came");
             LockSupport.parkNanos(100_000);
+        }
+    }
+
+    private void notFailed() {
+        if (failed.get() != null) {
+            throw new IllegalStateException("a send failed", failed.get());
         }
     }
 
@@ -400,7 +406,7 @@ public final class Visitor {
         String all(long count) {
             double seconds = (System.nanoTime() - begin) / 1e9;
             long spent = ran() - ran;
-            require(failed.get() == null, "failed: " + failed.get());
+            notFailed();
             int many = Math.min(kept.get(), KEPT_MAX);
             Arrays.sort(took, 0, many);
             double p50 = many == 0 ? 0 : took[many / 2] / 1e3;
