@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 from urllib.parse import quote
@@ -61,7 +62,7 @@ def console(
     where = _place(listen)
     own = str(where).rpartition(":")[0].lower()
     rules = Rules(token_of(token), frozenset(each.lower() for each in (*(host or ()), own)), allow_changes)
-    with _bound(where) as listening:
+    with suppress(KeyboardInterrupt), _bound(where) as listening:
         port = listening.getsockname()[1]
         shown = f"http://{own}:{port}/#token={quote(rules.token, safe='')}"
         out.print(f"console at [bold]{escape(shown)}[/]", soft_wrap=True)
@@ -110,7 +111,5 @@ def _serve(listening: socket.socket, link: Link, rules: Rules) -> None:
     )
     try:
         uvicorn.Server(config).run(sockets=[listening])
-    except KeyboardInterrupt:
-        return
     finally:
         link.close()

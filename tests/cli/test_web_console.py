@@ -6,7 +6,10 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -175,3 +178,43 @@ def test_a_port_that_is_taken(tmp_path: Path) -> None:
 @pytest.mark.parametrize("wrong", ["", "8480x", "[::1:8480", ":8480", "host:99999"])
 def test_an_address_that_is_none(wrong: str) -> None:
     assert run("console", "--listen", wrong).returncode == 2
+
+
+def test_a_console_for_other_machines(tmp_path: Path) -> None:
+    """Goal: whoever lets others connect is told that nothing is encrypted."""
+    with Console("--name", "absent", "--listen", "0.0.0.0:0") as console:
+        assert console.get("status").code == 503
+        _, _, complaint = console.interrupt()
+    assert "not encrypted" in complaint
+    with Console("--name", "absent") as console:
+        assert console.interrupt() == (0, "", "")
+
+
+WITHOUT = """
+import sys
+sys.modules[sys.argv.pop()] = None
+from orbitmq.cli.__main__ import main
+main()
+"""
+
+
+@pytest.mark.parametrize("library", ["starlette", "uvicorn"])
+def test_without_the_extra(library: str) -> None:
+    """Method: None in sys.modules stands for a module that cannot be found."""
+    done = subprocess.run([sys.executable, "-c", WITHOUT, "console", library], capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and f"it needs {library}, which is not installed" in done.stderr
+    assert "pip install 'orbitmq[console]'" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_a_coordinator_that_hangs(flows: Broker, console: Console) -> None:
+    """Goal: messages can be read while nobody answers questions, and the console says what does not answer."""
+    (pid,) = (each.pid for each in flows.status().actors if each.name == "coordinator")
+    assert console.json("topics", "flows", "messages", most=1)["messages"]
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        reply = console.get("status")
+        assert reply.code == 503 and reply.json["error"]["kind"] == "TimedOut"
+        assert len(console.json("topics", "flows", "messages", most=7)["messages"]) == 7
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    assert until(lambda: console.get("status").code == 200)
