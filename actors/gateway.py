@@ -12,6 +12,7 @@ from typing import Any
 
 from orbitmq.actors.actor import CoreActor
 from orbitmq.actors.complaints import Complaints
+from orbitmq.actors.listener import bound_address
 from orbitmq.actors.pages import PAGE_GATEWAY
 from orbitmq.actors.tree import Tree
 from orbitmq.errors import OrbitError
@@ -20,12 +21,14 @@ from orbitmq.remoting.check_backs import CheckBacks
 from orbitmq.remoting.heartbeat import Subscription
 from orbitmq.remoting.host import Host
 from orbitmq.remoting.rare import Rare
+from orbitmq.remoting.registration import Registration
 from orbitmq.remoting.request import AGAIN, Client, Origin, Request
 from orbitmq.shm import runtime
 from orbitmq.shm.control_socket import Answer as Said
 from orbitmq.shm.control_socket import ControlSocket
 from orbitmq.shm.crash_point import crash_point
 from orbitmq.shm.topic_table import TopicTable
+from orbitmq.store.listen_address import listen_address, server_addresses
 
 ANSWER_S = 5.0  # how long the coordinator may take to answer
 WINDOW = 8192  # sends in flight, of all connections
@@ -44,6 +47,7 @@ class Gateway(CoreActor):
         topics, creates = TopicTable(tree.topics), tree.settings.auto_create_topics
         host = Host(tree.settings.name, topics, self._ask, self._tell, self, self._name, creates, tree.settings, tree.control)
         self._rare = Rare(host)
+        self._registration = self._registered(topics)
         self._check_backs = CheckBacks(host, self._rare.producers, tree.control, self._give_up)
         self._attach()
 
@@ -71,10 +75,26 @@ class Gateway(CoreActor):
                 lib.gateway_answer(self.handle, asked, header, answer.body, len(answer.body))
 
     def close(self) -> None:
+        if self._registration is not None:
+            self._registration.close()
         super().close()
         if self._memory is not None:
             ffi.release(self._held)
             self._memory.close()
+
+    def _registered(self, topics: TopicTable) -> Registration | None:
+        settings = self.tree.settings
+        assert self.tree.gateway is not None
+        bound = bound_address(self.tree.gateway)
+        address = listen_address(settings.advertise) or bound
+        if not address.port:
+            address = address._replace(port=bound.port)
+        servers = server_addresses(settings.namesrv)
+        if not servers:
+            return None
+        return Registration(
+            settings.name, address, servers, topics, creates=settings.auto_create_topics, say=self._complaints.say
+        )
 
     def _tell(self, client: Client, code: int, fields: Mapping[str, str], body: bytes) -> bool:
         with _header(code, None, fields) as header:

@@ -65,6 +65,10 @@ def up(
         str | None,
         typer.Option(metavar="ADDRESS", help=usual("Where RocketMQ's clients may connect: 127.0.0.1:9876.", "nowhere")),
     ] = None,
+    namesrv: Annotated[
+        str | None,
+        typer.Option(metavar="ADDRESSES", help=usual("RocketMQ's name servers that this broker joins: a:9876;b:9876.", "none")),
+    ] = None,
     settings: Annotated[
         list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Any other setting, such as queue_file_units=1000.")
     ] = None,
@@ -88,6 +92,7 @@ def up(
         "retention_hours": retention_hours,
         "retention_bytes": retention_bytes,
         "listen": listen,
+        "namesrv": namesrv,
     }
     options |= {key: value for key, value in given.items() if value is not None}
     options["name"] = broker_name(name)

@@ -14,6 +14,7 @@ class Remembered(TypedDict, Generic[_Unsaid], total=False):
     """The settings that a store remembers. docs/operations.md says what each is for. _Unsaid: None if a setting may be left out
     by that name."""
 
+    advertise: str | _Unsaid
     after_failed_sync: Literal["refuse", "go-on"] | _Unsaid
     auto_create_topics: bool | _Unsaid
     connections_per_process: int | _Unsaid
@@ -27,6 +28,7 @@ class Remembered(TypedDict, Generic[_Unsaid], total=False):
     lane_capacity: int | _Unsaid
     listen: str | _Unsaid
     message_max: int | _Unsaid
+    namesrv: str | _Unsaid
     offsets_interval_s: float | _Unsaid
     placement: Literal["auto", "spread", "together"] | _Unsaid
     queue_capacity: int | _Unsaid

@@ -1,4 +1,5 @@
-"""The address at which the gateway listens for RocketMQ's clients: HOST:PORT, a port alone for this machine, or nothing."""
+"""Addresses of RocketMQ's protocol: HOST:PORT, a port alone for this machine, or nothing. At one the gateway listens; others
+are those of name servers."""
 
 from __future__ import annotations
 
@@ -33,3 +34,11 @@ def listen_address(text: str) -> ListenAddress | None:
     if colon and not host:
         raise ValueError("it has no host before the colon; 0.0.0.0 stands for all addresses of this machine")
     return ListenAddress(host or LOCAL, int(port))
+
+
+def server_addresses(text: str) -> list[ListenAddress]:
+    """Several, between semicolons as RocketMQ writes them. Raises: ValueError: why one is none."""
+    found = [listen_address(part) for part in text.split(";")]
+    if any(each is not None and not each.port for each in found):
+        raise ValueError("a name server has a port above 0")
+    return [each for each in found if each is not None]

@@ -14,7 +14,7 @@ from orbitmq.errors.remedy import hint
 from orbitmq.native._core import lib
 from orbitmq.shm.runtime import broker_name
 from orbitmq.store.layout import StoreLayout
-from orbitmq.store.listen_address import listen_address
+from orbitmq.store.listen_address import listen_address, server_addresses
 from orbitmq.store.setting_text import refused
 from orbitmq.store.settings import FILE_SETTINGS, StoreSettings
 
@@ -60,6 +60,8 @@ class TreeSettings:
     retention_hours: how long messages are kept if their topic has no time of its own; 0: for ever. retention_bytes: how much
         the CommitLog's files take at most; 0: no limit.
     listen: the address at which RocketMQ's clients may connect (listen_address.py); empty: nowhere.
+    namesrv: RocketMQ's name servers that are told where this broker is, such as a:9876;b:9876; empty: none.
+    advertise: the address that they are told, if it is another than `listen`.
     auto_create_topics: whether a send of such a client to a topic that does not exist makes it, as in RocketMQ.
     owner: pid of the process whose death ends the tree; 0: none.
     together: what placement means on this machine.
@@ -93,6 +95,8 @@ class TreeSettings:
     retention_hours: int = 72
     retention_bytes: int = 0
     listen: str = ""
+    namesrv: str = ""
+    advertise: str = ""
     auto_create_topics: bool = True
     owner: int = 0
     together: bool = field(default_factory=bool)  # no setting
@@ -104,8 +108,10 @@ class TreeSettings:
         return 1 if self.together else self.handlers
 
 
-OWN_KINDS: dict[str, type] = {"name": str, "handlers": int, "placement": str, "group": str, "spin_us": int, "listen": str} | {
-    each.name: type(each.default) for each in fields(TreeSettings) if isinstance(each.default, int | float)
+OWN_KINDS: dict[str, type] = {"name": str, "handlers": int, "placement": str, "group": str, "spin_us": int} | {
+    each.name: type(each.default)
+    for each in fields(TreeSettings)
+    if isinstance(each.default, int | float) or each.name in ("listen", "namesrv", "advertise")
 }
 FILE_KINDS: dict[str, type] = {each.name: type(each.default) for each in fields(StoreSettings)}
 # The type of each setting.
@@ -164,7 +170,7 @@ def tree_settings(store: str, options: dict[str, Any]) -> TreeSettings:
         if not isinstance(value, int | float) or isinstance(value, bool) or not shortest <= value <= longest:
             raise refused(name, value, f"it must be a number of seconds from {shortest:g} to {longest:,}")
     _check_switches(settings)
-    _check_listen(settings.listen)
+    _check_addresses(settings)
     settings = replace(settings, together=_together(settings.placement))
     for name in ("lane_capacity", "topic_capacity"):
         value = getattr(settings, name)
@@ -215,12 +221,16 @@ def _check_switches(settings: TreeSettings) -> None:
         raise refused("placement", settings.placement, f"it must be one of {', '.join(PLACEMENTS)}")
 
 
-def _check_listen(listen: Any) -> None:
-    try:
-        listen_address(listen)
-    except (ValueError, AttributeError) as error:
-        why = str(error) if isinstance(error, ValueError) else "it must be a text such as 127.0.0.1:9876"
-        raise refused("listen", listen, why) from None
+def _check_addresses(settings: TreeSettings) -> None:
+    for name, read in (("listen", listen_address), ("advertise", listen_address), ("namesrv", server_addresses)):
+        value: Any = getattr(settings, name)
+        try:
+            read(value)
+        except (ValueError, AttributeError) as error:
+            why = str(error) if isinstance(error, ValueError) else "it must be a text such as 127.0.0.1:9876"
+            raise refused(name, value, why) from None
+    if settings.namesrv and not settings.listen:
+        raise refused("namesrv", settings.namesrv, "no client could reach this broker", hint("use {listen} too"))
 
 
 def _together(placement: str) -> bool:
