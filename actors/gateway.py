@@ -28,7 +28,7 @@ from orbitmq.shm.control_socket import Answer as Said
 from orbitmq.shm.control_socket import ControlSocket
 from orbitmq.shm.crash_point import crash_point
 from orbitmq.shm.topic_table import TopicTable
-from orbitmq.store.listen_address import listen_address, server_addresses
+from orbitmq.store.listen_address import ListenAddress, listen_address, server_addresses
 
 ANSWER_S = 5.0  # how long the coordinator may take to answer
 WINDOW = 8192  # sends in flight, of all connections
@@ -88,7 +88,7 @@ class Gateway(CoreActor):
         bound = bound_address(self.tree.gateway)
         address = listen_address(settings.advertise) or bound
         if not address.port:
-            address = address._replace(port=bound.port)
+            address = ListenAddress(address.host, bound.port)
         servers = server_addresses(settings.namesrv)
         if not servers:
             return None
