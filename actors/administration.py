@@ -12,7 +12,7 @@ from orbitmq.actors.caller import require_maker
 from orbitmq.actors.check_backs import CheckBacks
 from orbitmq.actors.group_commits import CommitTable
 from orbitmq.actors.group_registry import GroupRegistry
-from orbitmq.actors.groups import Group, Member
+from orbitmq.actors.groups import Group, Member, check_group_name
 from orbitmq.actors.offsets import Offsets
 from orbitmq.actors.peer import Peer
 from orbitmq.actors.process_id import ProcessId
@@ -127,6 +127,15 @@ class Administration:
         self._change(peer, name, doing)
         self._refuse_read_only(name, doing)
         self._groups.pause(peer.caller, name, question["paused"])
+        self._work.pause(name)
+        return self._group_map(name)
+
+    def shape_group(self, peer: Peer, question: dict[str, Any]) -> Any:
+        """Gives the group these settings: {name: value}, of GroupConfig. One that there is not begins. Returns the group."""
+        name, settings = check_group_name(question["group"]), dict(question["settings"])
+        self._refuse_read_only(name, "change")
+        self._groups.configs.shape(peer.caller, name, settings)
+        self._groups.pause(peer.caller, name, self._groups.paused(name))  # its members hear of it
         self._work.pause(name)
         return self._group_map(name)
 

@@ -4,13 +4,18 @@ broker that does not create groups by itself, as is usual in production, would o
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
 
 from orbitmq.actors.caller import Caller, Share, require_maker
+from orbitmq.errors import SettingError
 from orbitmq.shm.crash_point import crash_point
 from orbitmq.store.config import DataVersion, GroupConfig, load_groups, store_groups
 from orbitmq.store.layout import StoreLayout
 
+# What an operator may change of a group.
+SHAPES: dict[str, type] = dict.fromkeys(("consume_enable", "consume_from_min", "consume_broadcast", "notify_changes"), bool)
+SHAPES |= dict.fromkeys(("retry_queues", "retry_max", "broker_id", "which_broker_when_slow"), int)
 TRIES_MAX = 500  # of a message in a group of workers; far below what its word has room for
 
 
@@ -84,6 +89,22 @@ class GroupConfigs:
         known = self._configs.get(name) or GroupConfig(name, maker=caller.mark)
         if known.consume_enable == paused:
             self._replace({**self._configs, name: replace(known, consume_enable=not paused)})
+
+    def shape(self, caller: Caller, name: str, settings: Mapping[str, bool | int]) -> None:
+        """Gives the group these settings, by GroupConfig's names; a group that there is not begins. Raises: NoPermission: it is
+        another user's; Full: as admit; SettingError; OSError: the file does not say so, and nothing has changed."""
+        for setting, value in settings.items():
+            if type(value) is not SHAPES.get(setting) or not 0 <= value < 1 << 31:
+                why = "it is no setting of a group, or no value of it"
+                text = f"cannot give the group {name!r} the {setting} {value!r:.64}: {why}"
+                raise SettingError(text, name=setting, value=value)
+        if name not in self._configs:
+            self.admit(caller, name)
+        require_maker(caller, self.maker(name) if self.knows(name) else caller.mark, f"change the group {name!r}")
+        known = self._configs.get(name) or GroupConfig(name, maker=caller.mark)
+        fresh = replace(known, **settings)  # type: ignore[arg-type]
+        if self._configs.get(name) != fresh:
+            self._replace({**self._configs, name: fresh})
 
     def remove(self, name: str) -> None:
         """Raises: OSError: the file still names the group."""

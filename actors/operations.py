@@ -79,7 +79,7 @@ class Operations(Administration):
             return f"the settings {self._tree.settings.layout.settings_toml}"
         if operation in ("lock_queues", "unlock_queues"):
             return f"the locks of the group {question['group']!r} in {self._tree.settings.layout.queue_locks}"
-        if operation in ("join_group", "join_work", "prepare_retries", "pause_group", "delete_group"):
+        if operation in ("join_group", "join_work", "prepare_retries", "pause_group", "shape_group", "delete_group"):
             return f"the group {question['group']!r} in {folder / GROUPS}"
         return f"the files of {folder}"
 

@@ -301,10 +301,10 @@ class WorkRegistry:
         return sum(1 << at for at, topic in enumerate(found) if topic is None or not topic.perm & PERM_READ)
 
     def pause(self, name: str) -> None:
-        """The group was paused or resumed."""
-        group = self._plan.get(name)
-        if group is not None and group.paused != self._groups.paused(name):
-            self._try_store({**self._plan, name: replace(group, paused=self._groups.paused(name))})
+        """The group was paused or resumed, or its messages get another number of tries."""
+        group, tries = self._plan.get(name), self._groups.configs.max_tries(name)
+        if group is not None and (group.paused, group.max_tries) != (self._groups.paused(name), tries):
+            self._try_store({**self._plan, name: replace(group, paused=self._groups.paused(name), max_tries=tries)})
 
     def reset(self, name: str, offsets: Mapping[QueueKey, int]) -> None:
         """Workers of the group go on at these offsets, and what they have in hand from before does not count. Each queue gets

@@ -96,7 +96,7 @@ _TOPIC_FIELDS = {
     "durability": "durability",
     "maker": "makerUid",
 }
-_GROUP_FIELDS = {
+GROUP_FIELDS = {
     "name": "groupName",
     "consume_enable": "consumeEnable",
     "consume_from_min": "consumeFromMinEnable",
@@ -128,12 +128,17 @@ def load_groups(layout: StoreLayout) -> tuple[dict[str, GroupConfig], DataVersio
 
 def store_groups(layout: StoreLayout, groups: Mapping[str, GroupConfig], version: DataVersion) -> None:
     """Replaces subscriptionGroup.json durably. Raises: OSError."""
-    table = {name: _fields(group, _GROUP_FIELDS) for name, group in groups.items()}
     # RocketMQ 5 has another table there, forbiddenTable: topics that a group may not read.
     others: dict[str, Any] = {}
     with contextlib.suppress(StoreFailed):
         others = _load(layout, GROUPS, dict)[0]
-    _store(layout, GROUPS, {**others, "dataVersion": _version_fields(version), "subscriptionGroupTable": table})
+    _store(layout, GROUPS, {**others, **group_table(groups, version)})
+
+
+def group_table(groups: Mapping[str, GroupConfig], version: DataVersion) -> dict[str, Any]:
+    """Groups as RocketMQ writes them."""
+    table = {name: _fields(group, GROUP_FIELDS) for name, group in groups.items()}
+    return {"dataVersion": _version_fields(version), "subscriptionGroupTable": table}
 
 
 def load_offsets(layout: StoreLayout) -> Offsets:
@@ -210,7 +215,7 @@ def _read_topics(stored: dict[str, Any]) -> tuple[dict[str, TopicConfig], DataVe
 
 
 def _read_groups(stored: dict[str, Any]) -> tuple[dict[str, GroupConfig], DataVersion]:
-    return _table(stored, "subscriptionGroupTable", GroupConfig, _GROUP_FIELDS)
+    return _table(stored, "subscriptionGroupTable", GroupConfig, GROUP_FIELDS)
 
 
 def _read_offsets(stored: dict[str, Any]) -> Offsets:

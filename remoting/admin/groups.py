@@ -2,22 +2,39 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import closing, suppress
 
 from orbitmq.errors import UnknownGroup
 from orbitmq.remoting.admin.log_view import LogView
-from orbitmq.remoting.admin.queue_map import queue_map
+from orbitmq.remoting.admin.queue_map import compact, queue_map
 from orbitmq.remoting.host import Host
 from orbitmq.remoting.request import Answer, Answers, Request
+from orbitmq.store.config import GROUP_FIELDS, group_table, load_groups
 
-DELETE, PROGRESS = 207, 208
+SHAPE, LIST, DELETE, PROGRESS = 200, 201, 207, 208
+
+SETTINGS = GROUP_FIELDS.keys() - {"name", "maker"}
 
 
 class Groups:
     def __init__(self, host: Host, log: LogView) -> None:
         self._host = host
         self._log = log
-        self.answers: Answers = {DELETE: self._delete, PROGRESS: self._progress}
+        self.answers: Answers = {SHAPE: self._shape, LIST: self._list, DELETE: self._delete, PROGRESS: self._progress}
+
+    def _shape(self, request: Request) -> Answer:
+        """Makes the group, or gives it other settings. What the request leaves out stays as it is."""
+        told = json.loads(request.body)
+        if not isinstance(told, dict) or not isinstance(told.get("groupName"), str):
+            raise ValueError("it has no groupName")
+        settings = {ours: told[theirs] for ours, theirs in GROUP_FIELDS.items() if theirs in told and ours in SETTINGS}
+        self._host.ask("shape_group", group=told["groupName"], settings=settings)
+        return Answer()
+
+    def _list(self, request: Request) -> Answer:
+        """Those that config/subscriptionGroup.json names."""
+        return Answer(body=compact(group_table(*load_groups(self._host.settings.layout))).encode())
 
     def _progress(self, request: Request) -> Answer:
         """Where the group is in each queue in which it has an offset, of one topic or all. Nobody counts its rate."""

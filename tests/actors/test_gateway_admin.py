@@ -19,11 +19,11 @@ import pytest
 import orbitmq
 from orbitmq.errors import NoPermission, TopicNameError, UnknownTopic
 from tests.actors.remoting_client import ROUTE, Remote, Said
-from tests.trees import small_broker
+from tests.trees import kill, small_broker
 from tests.waiting import until
 
 CHANGE, CONFIG, RUNTIME, STATS, LIST, DELETE, FORGET, OF_CLUSTER, GROUPS_OF = 17, 26, 28, 202, 206, 215, 216, 224, 300
-DELETE_GROUP, PROGRESS = 207, 208
+SHAPE, GROUPS, DELETE_GROUP, PROGRESS = 200, 201, 207, 208
 SUCCESS, SYSTEM_ERROR, NO_TOPIC = 0, 1, 17
 
 
@@ -152,6 +152,40 @@ def test_groups_of_a_topic(broker: orbitmq.Broker, remote: Remote) -> None:
         consumer.commit()
     assert json.loads(remote.ask(GROUPS_OF, topic="t").body) == {"groupList": ["readers"]}
     assert json.loads(remote.ask(GROUPS_OF, topic="absent").body) == {"groupList": []}
+
+
+def test_settings_of_a_group(broker: orbitmq.Broker, remote: Remote) -> None:
+    """As RocketMQ's file has them; what is not said stays. They are kept, and count for local members."""
+
+    def shape(**settings: object) -> int:
+        return remote.ask(SHAPE, json.dumps({"groupName": "desk", **settings}).encode()).code
+
+    def shown() -> Any:
+        return json.loads(remote.ask(GROUPS, b"").body)["subscriptionGroupTable"].get("desk")
+
+    assert shown() is None
+    assert shape(retryMaxTimes=3, retryQueueNums=2, whichBrokerWhenConsumeSlowly=1) == SUCCESS
+    fixed = {"brokerId": 0, "consumeBroadcastEnable": True, "consumeFromMinEnable": True, "groupName": "desk"}
+    fixed |= {"notifyConsumerIdsChangedEnable": True, "whichBrokerWhenConsumeSlowly": 1, "retryQueueNums": 2}
+    assert shown() == {**fixed, "consumeEnable": True, "retryMaxTimes": 3}
+    with broker.worker("desk", ["t"], start="earliest") as worker, broker.producer() as producer:
+        assert shape(retryMaxTimes=1) == SUCCESS, "also of a group with workers"
+        producer.send("t", b"fails")
+        (job,) = worker.take(1, timeout=10)
+        job.nack()
+        until(lambda: [bytes(each.message) for each in broker.dead_letters("desk")] == [b"fails"], "the dead letter")
+        assert len(broker.topic("%RETRY%desk").queues) == 2
+        assert shape(consumeEnable=False) == SUCCESS and broker.group("desk").paused
+        assert shape(consumeEnable=True) == SUCCESS and not broker.group("desk").paused
+    kill(broker, "coordinator")
+    until(lambda: shape(brokerId=7) == SUCCESS, "a successor")
+    assert shown() == {**fixed, "brokerId": 7, "consumeEnable": True, "retryMaxTimes": 1}
+    for name, value in (("retryMaxTimes", "many"), ("retryQueueNums", -1), ("consumeEnable", 1), ("groupName", "a b")):
+        assert shape(**{name: value}) == SYSTEM_ERROR
+    for body in (b"", b"[]", b"{}", b'{"groupName":7}'):
+        assert remote.ask(SHAPE, body).code == SYSTEM_ERROR
+    assert shown()["brokerId"] == 7 and remote.ask(DELETE_GROUP, groupName="desk").code == SUCCESS
+    assert shown() is None
 
 
 def test_what_a_deleted_group_leaves(broker: orbitmq.Broker, remote: Remote) -> None:

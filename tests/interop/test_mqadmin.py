@@ -150,6 +150,14 @@ def test_a_group(judge: Judge, broker: orbitmq.Broker, ours: Tool) -> None:
     assert not {"%RETRY%readers", "%DLQ%readers"} & {topic.name for topic in broker.status().topics}
 
 
+def test_a_group_s_settings(ours: Tool, theirs: Tool, broker: orbitmq.Broker) -> None:
+    """Both brokers answer in the same words."""
+    words = ("-c", CLUSTER, "-g", "readers", "-s", "false", "-r", "7")
+    mine, their = (re.sub(r"[\d.]+:\d+", "ADDRESS", run("updateSubGroup", *words)) for run in (ours, theirs))
+    assert mine == their and "success" in mine and "retryMaxTimes=7" in mine
+    assert broker.group("readers").paused
+
+
 def test_connections(judge: Judge, broker: orbitmq.Broker, ours: Tool) -> None:
     """The judge's producer and a push consumer of its."""
     broker.create_topic("orders", queues=1)
