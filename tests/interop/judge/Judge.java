@@ -18,6 +18,8 @@ import java.util.Map;
 import java.util.TreeMap;
 import java.util.TreeSet;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
@@ -526,6 +528,8 @@ public final class Judge {
             asked.add(body);
             return state(answers == null ? "open" : answers.getString(Math.min(before, answers.size() - 1)));
         }, "open");
+        ExecutorService looking = Executors.newSingleThreadExecutor();
+        sender.setExecutorService(looking);
         sender.start();
         List<String> found = new ArrayList<>();
         try {
@@ -538,6 +542,8 @@ public final class Judge {
                 found.add(body);
             }
         } finally {
+            looking.shutdown(); // what was answered is sent before the client ends
+            looking.awaitTermination(PATIENCE_S, TimeUnit.SECONDS);
             sender.shutdown();
         }
         return found;
