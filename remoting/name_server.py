@@ -6,11 +6,10 @@ from orbitmq.errors import UnknownGroup
 from orbitmq.remoting import routes
 from orbitmq.remoting.host import Host
 from orbitmq.remoting.request import TOPIC_NOT_EXIST, Answer, Answers, Request
+from orbitmq.remoting.send_backs import RETRY
 from orbitmq.remoting.template_topic import TEMPLATE
 from orbitmq.shm.reply_topic import REPLY_TOPIC
 from orbitmq.shm.topic_table import Topic
-
-RETRY = "%RETRY%"
 
 
 class NameServer:

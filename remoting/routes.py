@@ -6,14 +6,16 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from orbitmq.shm.topic_table import Topic
+from orbitmq.remoting.send_backs import RETRY
+from orbitmq.shm.topic_table import PERM_WRITE, Topic
 
 CLUSTER = "DefaultCluster"
 
 
 def route(topic: Topic, broker: str, address: str) -> bytes:
     """The body of an answer to a question for a topic's route. Compact, because Go's client splits it by text; with quoted
-    keys, which all clients read."""
+    keys, which all clients read. To a topic of retries a client may send what it gives back."""
+    perm = topic.perm | (PERM_WRITE if topic.name.startswith(RETRY) else 0)
     return _compact(
         {
             "brokerDatas": [_broker(broker, address)],
@@ -21,7 +23,7 @@ def route(topic: Topic, broker: str, address: str) -> bytes:
             "queueDatas": [
                 {
                     "brokerName": broker,
-                    "perm": topic.perm,
+                    "perm": perm,
                     "readQueueNums": topic.queues,
                     "topicSysFlag": 0,
                     "writeQueueNums": topic.queues,

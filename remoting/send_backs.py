@@ -6,6 +6,8 @@ from orbitmq.errors import OrbitError
 from orbitmq.remoting.host import Host
 from orbitmq.remoting.request import AGAIN, NO_GROUP, Answer, Answers, Request
 
+RETRY = "%RETRY%"
+
 
 class SendBacks:
     def __init__(self, host: Host) -> None:
@@ -13,9 +15,12 @@ class SendBacks:
         self.answers: Answers = {36: self._prepare}
 
     def _prepare(self, request: Request) -> Answer:
-        group = request.fields["group"]
-        try:
-            self._host.ask("prepare_retries", group=group)
-        except OrbitError as error:
-            return Answer(NO_GROUP, f"the group {group} cannot give messages back: {error}")
-        return AGAIN
+        return prepare_group(self._host, request.fields["group"])
+
+
+def prepare_group(host: Host, group: str) -> Answer:
+    try:
+        host.ask("prepare_retries", group=group)
+    except OrbitError as error:
+        return Answer(NO_GROUP, f"the group {group} cannot give messages back: {error}")
+    return AGAIN

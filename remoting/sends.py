@@ -5,6 +5,7 @@ from __future__ import annotations
 from orbitmq.errors import OrbitError
 from orbitmq.remoting.host import Host
 from orbitmq.remoting.request import AGAIN, TOPIC_NOT_EXIST, Answer, Answers, Request
+from orbitmq.remoting.send_backs import RETRY, prepare_group
 from orbitmq.remoting.template_topic import TEMPLATE, queues_of
 from orbitmq.shm.topic_name import how_to_make, reserved_topic
 from orbitmq.store.delays import DELAY_TOPIC, TIMER_TOPIC
@@ -37,6 +38,9 @@ class Sends:
     def _prepare(self, request: Request) -> Answer:
         long = request.code == 10
         topic = request.fields["topic" if long else "b"]
+        group = topic.removeprefix(RETRY)
+        if group != topic:  # given back, with what it was
+            return prepare_group(self._host, group)
         if self._host.topics.find(topic) is None:
             template = request.fields.get("defaultTopic" if long else "c")
             if not self._host.creates or template != TEMPLATE.name or reserved_topic(topic) is not None:

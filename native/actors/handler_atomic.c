@@ -72,7 +72,7 @@ static enum taking_result put_frame(struct handler *handler, struct taking *taki
         struct send_message message;
         const uint8_t *content;
         if (!handler_next_message(payload, size, at, &message, &content) || message.delay_level == SEND_HALF ||
-            message.delay_level == SEND_SETTLE || message.delay_level == SEND_BACK)
+            message.delay_level == SEND_SETTLE || message.delay_level == SEND_BACK || message.delay_level == SEND_AGAIN)
             return TAKING_FAULTY; /* no library puts transactions there, nor what is given back */
         const bool last = taking->index + 1 == taking->head.count, commits = message.delay_level == SEND_OFFSETS;
         if (commits && (!last || message.properties_size != sizeof(struct send_commits)))

@@ -1,10 +1,13 @@
 /* Judges what a group gives back: the record at the place that it names becomes a retry, or a dead letter if it was tried often enough or no
  * retry is wanted. All content comes from that record, none from who gives it back. Nothing says which message of the group became it: given
- * back twice, it comes twice, as with RocketMQ. Source: RocketMQ 4.9 SendMessageProcessor (consumerSendMsgBack).
+ * back twice, it comes twice, as with RocketMQ. Or who gives it back says what it was: then it may be any message, like any other send.
+ * Source: RocketMQ 4.9 SendMessageProcessor (consumerSendMsgBack, handleRetryAndDLQ).
  */
 #include "actors/handler_parts.h"
 #include "actors/retry_image.h"
+#include "base/bytes.h"
 #include "format/delay.h"
+#include "format/reserved.h"
 #include "format/retry.h"
 #include "format/transaction.h"
 
@@ -29,67 +32,142 @@ static bool is_kept(const struct topics *topics, const struct record_view *view)
     return view->queue_offset >= atomic_load_explicit(&queue->min_offset, memory_order_relaxed);
 }
 
-/* Where it goes, and as what. False: there is no such topic. */
-static bool decide(const struct topics *topics, const struct topic_entry *retries, struct slice group, const struct send_back *back,
-                   struct failed *failed)
+/* What a frame's topic must be, as for any message that is given back. */
+static enum verdict check_frame(const struct judged_frame *frame, struct slice *group)
 {
-    const struct record_view *const view = failed->view;
-    const uint32_t tried = view->reconsume_times;
-    failed->tries = tried + (tried < INT32_MAX);
-    if (back->level < 0 || (int64_t)tried >= back->most) {
-        failed->topic = retry_topic(topics, DEAD_PREFIX, group);
-        return failed->topic;
-    }
-    failed->topic = retries;
-    failed->level = back->level ? (uint32_t)back->level : RETRY_LEVEL + (tried < DELAY_LEVELS ? tried : DELAY_LEVELS);
-    /* relaxed: the number of queues only grows */
-    failed->queue = (uint32_t)(view->queue_offset % atomic_load_explicit(&retries->queues, memory_order_relaxed));
-    return true;
-}
-
-static enum verdict judge(struct handler *handler, const struct judged_frame *frame, const struct send_back *back, struct retry_image *image,
-                          uint32_t *detail)
-{
-    const struct topics *topics = handler->tree->topics;
-    struct record_view view;
-    struct failed failed = {.view = &view, .physical_offset = back->physical_offset};
     if (frame->verdict != VERDICT_APPENDED && frame->verdict != VERDICT_NO_PERMISSION) /* no sender may write the group's topics, but the broker */
         return frame->verdict;
-    const struct slice group = retry_after((struct slice){frame->topic->name, frame->topic->name_size}, RETRY_PREFIX);
-    if (!group.data)
+    *group = retry_after((struct slice){frame->topic->name, frame->topic->name_size}, RETRY_PREFIX);
+    if (!group->data)
         return VERDICT_UNKNOWN_TOPIC;
-    if (frame->head.flags & SEND_DEDUP)
-        return VERDICT_RESERVED; /* an id is that of a send */
-    const enum verdict found = handler_record(handler, back->physical_offset, &view, detail);
-    if (found != VERDICT_APPENDED)
-        return found;
-    if (!is_message(&view) || !is_kept(topics, &view))
-        return VERDICT_UNKNOWN_MESSAGE;
-    if (!decide(topics, frame->topic, group, back, &failed))
+    return frame->head.flags & SEND_DEDUP ? VERDICT_RESERVED : VERDICT_APPENDED; /* an id is that of a send */
+}
+
+/* relaxed: the number of queues only grows */
+static uint32_t queues_of(const struct topic_entry *topic) { return atomic_load_explicit(&topic->queues, memory_order_relaxed); }
+
+/* Makes the record that it becomes. */
+static enum verdict make(struct handler *handler, const struct failed *failed, struct judged_message *judged)
+{
+    const struct settings *const settings = &handler->tree->control->settings;
+    struct retry_image image;
+    if (!failed->topic)
         return VERDICT_UNKNOWN_TOPIC;
-    switch (retry_make(&handler->tree->control->settings, topics, &failed, handler->properties, image)) {
+    switch (retry_make(settings, handler->tree->topics, failed, handler->properties, &image)) {
     case RETRY_MADE:
-        return VERDICT_APPENDED;
+        break;
     case RETRY_TOPICS:
         return VERDICT_UNKNOWN_TOPIC;
     case RETRY_TOO_LARGE:
-        break;
+        judged->detail = settings->message_max;
+        return VERDICT_BODY_TOO_LARGE;
     }
-    *detail = handler->tree->control->settings.message_max;
-    return VERDICT_BODY_TOO_LARGE;
+    record_template_tail(&handler->delayed, &image.parts);
+    record_template_header(&handler->delayed, &image.parts);
+    judged->template = &handler->delayed;
+    judged->topic = image.topic;
+    judged->queue = image.parts.queue_id;
+    judged->body = image.parts.body;
+    return VERDICT_APPENDED;
+}
+
+static enum verdict judge_back(struct handler *handler, const struct judged_frame *frame, const struct send_back *back,
+                               struct judged_message *judged)
+{
+    const struct topics *topics = handler->tree->topics;
+    struct record_view view;
+    struct slice group;
+    enum verdict verdict = check_frame(frame, &group);
+    if (verdict == VERDICT_APPENDED)
+        verdict = handler_record(handler, back->physical_offset, &view, &judged->detail);
+    if (verdict != VERDICT_APPENDED)
+        return verdict;
+    if (!is_message(&view) || !is_kept(topics, &view))
+        return VERDICT_UNKNOWN_MESSAGE;
+    const uint32_t tried = view.reconsume_times;
+    const bool dead = back->level < 0 || (int64_t)tried >= back->most;
+    const struct failed failed = {
+        .view = &view,
+        .physical_offset = back->physical_offset,
+        .topic = dead ? retry_topic(topics, DEAD_PREFIX, group) : frame->topic,
+        .queue = dead ? 0 : (uint32_t)(view.queue_offset % queues_of(frame->topic)),
+        .level = dead           ? 0
+                 : back->level ? (uint32_t)back->level
+                               : RETRY_LEVEL + (tried < DELAY_LEVELS ? tried : DELAY_LEVELS),
+        .tries = tried + (tried < INT32_MAX),
+    };
+    return make(handler, &failed, judged);
 }
 
 struct judged_message handler_judge_back(struct handler *handler, const struct judged_frame *frame, const struct send_back *back)
 {
     struct judged_message judged = {.template = &handler->delayed};
-    struct retry_image image;
-    judged.verdict = judge(handler, frame, back, &image, &judged.detail);
-    if (judged.verdict != VERDICT_APPENDED)
-        return judged;
-    record_template_tail(&handler->delayed, &image.parts);
-    record_template_header(&handler->delayed, &image.parts);
-    judged.topic = image.topic;
-    judged.queue = image.parts.queue_id;
-    judged.body = image.parts.body;
+    judged.verdict = judge_back(handler, frame, back, &judged);
+    return judged;
+}
+
+/* Takes from our copy of its properties, in place, those that a sender may set, and those that say what it was. False: it is not said. */
+static bool take_properties(struct slice *properties, uint8_t *to)
+{
+    struct slice name, value;
+    uint32_t position = 0, size = 0;
+    while (properties_next(properties->data, properties->size, &position, &name, &value)) {
+        const bool note = is(name, "RETRY_TOPIC") || is(name, "ORIGIN_MESSAGE_ID");
+        const enum reserved kind = reserved_property(name);
+        if (!note && (kind == RESERVED_NOTE || kind == RESERVED_WISH))
+            continue;
+        memmove(to + size, name.data, name.size + 1 + value.size); /* the pair stands behind what is taken */
+        size += name.size + 1 + value.size;
+        if (size < properties->size)
+            to[size++] = PROPERTY_END;
+    }
+    *properties = (struct slice){to, size};
+    return properties_get(to, size, "RETRY_TOPIC", 11).data;
+}
+
+static enum verdict judge_again(struct handler *handler, const struct judged_frame *frame, const struct send_message *message,
+                                const uint8_t *content, struct judged_message *judged)
+{
+    static const uint8_t host[8] = {127, 0, 0, 1};
+    const uint32_t size = message->properties_size - (uint32_t)sizeof(struct send_again);
+    struct send_again again;
+    struct slice group, properties = {handler->given, size};
+    const enum verdict verdict = check_frame(frame, &group);
+    if (verdict != VERDICT_APPENDED)
+        return verdict;
+    if (size > RECORD_PROPERTIES_MAX) {
+        judged->detail = RECORD_PROPERTIES_MAX;
+        return VERDICT_PROPERTIES_TOO_LARGE;
+    }
+    memcpy(&again, content, sizeof again);
+    OWN_COPY(again);
+    memcpy(handler->given, content + sizeof again, size);
+    if (again.tries < 0 || !take_properties(&properties, handler->given))
+        return VERDICT_RESERVED;
+    const bool dead = again.tries >= again.most;
+    const struct record_view view = {
+        .topic = {frame->topic->name, frame->topic->name_size},
+        .body = {content + message->properties_size, message->body_size},
+        .properties = properties,
+        .born_host = {host, sizeof host},
+        .flag = message->flag,
+        .sys_flag = message->sys_flag & SYSFLAG_COMPRESSED,
+        .born_ms = frame->head.born_ms,
+    };
+    const struct failed failed = {
+        .view = &view,
+        .topic = dead ? retry_topic(handler->tree->topics, DEAD_PREFIX, group) : frame->topic,
+        .queue = dead ? 0 : message->queue_id % queues_of(frame->topic),
+        .level = dead || again.level < 0 ? 0 : (uint32_t)again.level,
+        .tries = (uint32_t)again.tries,
+    };
+    return make(handler, &failed, judged);
+}
+
+struct judged_message handler_judge_again(struct handler *handler, const struct judged_frame *frame, const struct send_message *message,
+                                          const uint8_t *content)
+{
+    struct judged_message judged = {.template = &handler->delayed};
+    judged.verdict = judge_again(handler, frame, message, content, &judged);
     return judged;
 }

@@ -130,9 +130,10 @@ static bool settle(struct handler *handler, uint32_t slot, const struct judged_f
 /* Bytes before a message's properties that its delay_level asks for. */
 static inline uint32_t prefix_size(uint32_t delay_level)
 {
-    if (__builtin_expect(delay_level < SEND_BACK, 1))
+    if (__builtin_expect(delay_level < SEND_AGAIN, 1))
         return 0;
-    return delay_level == SEND_BACK     ? (uint32_t)sizeof(struct send_back)
+    return delay_level == SEND_AGAIN    ? (uint32_t)sizeof(struct send_again)
+           : delay_level == SEND_BACK   ? (uint32_t)sizeof(struct send_back)
            : delay_level == SEND_SETTLE ? (uint32_t)sizeof(struct send_settle)
                                         : SEND_AT_SIZE;
 }
@@ -241,6 +242,8 @@ static bool pass_on(struct handler *handler, uint32_t slot, const struct judged_
         memcpy(&back, content, sizeof back);
         OWN_COPY(back);
         judged = handler_judge_back(handler, frame, &back);
+    } else if (__builtin_expect(message->delay_level == SEND_AGAIN, 0)) {
+        judged = handler_judge_again(handler, frame, message, content);
     } else {
         judged = judge_message(handler, frame, message, content);
     }

@@ -84,6 +84,7 @@ struct handler {
     struct record_template marked;      /* of a message of an atomic batch */
     struct record_template delayed;     /* of a delayed message */
     uint8_t properties[PROPERTIES_MAX]; /* likewise */
+    uint8_t given[PROPERTIES_MAX];      /* of a message that comes back with them */
     struct log_map log;                 /* read-only, for half messages and those that are given back */
     uint8_t commits[COMMITS_BODY_MAX];  /* the body of a record of offsets */
 };
@@ -177,6 +178,9 @@ enum verdict handler_record(struct handler *handler, uint64_t physical_offset, s
 
 /* Judges a message that is given back to the frame's topic. */
 struct judged_message handler_judge_back(struct handler *handler, const struct judged_frame *frame, const struct send_back *back);
+/* The same for one that comes with what it was. content: a send_again, its properties, its body. */
+struct judged_message handler_judge_again(struct handler *handler, const struct judged_frame *frame, const struct send_message *message,
+                                          const uint8_t *content);
 
 /* ---- handler_settle.c ---- */
 

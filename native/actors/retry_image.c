@@ -88,7 +88,7 @@ static uint32_t make_properties(const struct failed *failed, const struct retry_
             note(&to, name, value);
     if (!own(view, "RETRY_TOPIC").data)
         note(&to, (struct slice){(const uint8_t *)"RETRY_TOPIC", 11}, view->topic);
-    if (!own(view, "ORIGIN_MESSAGE_ID").data)
+    if (!own(view, "ORIGIN_MESSAGE_ID").data && view->store_host.data)
         note_origin(&to, view, failed->physical_offset);
     if (failed->noted)
         note_number(&to, "RECONSUME_TIME", failed->tries);

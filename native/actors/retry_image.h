@@ -16,7 +16,7 @@
 
 /* What it is made of. */
 struct failed {
-    const struct record_view *view; /* checked */
+    const struct record_view *view; /* checked; without a store host if it is no record, but what a client says that it was */
     uint64_t physical_offset;
     const struct topic_entry *topic; /* the group's, for retries or for dead letters */
     uint32_t queue;                  /* in that topic */

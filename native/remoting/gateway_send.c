@@ -7,6 +7,7 @@
  */
 #include "base/crash_point.h"
 #include "format/reserved.h"
+#include "format/retry.h"
 #include "remoting/gateway_send.h"
 
 #define MULTI_TAGS 0x2 /* in sysFlag; nobody reads it */
@@ -26,18 +27,16 @@ static bool read_wanted(const struct remoting_header *header, struct gateway_wan
     remoting_field_number(header, brief ? "f" : "sysFlag", &wanted->sys_flag);
     remoting_field_number(header, brief ? "g" : "bornTimestamp", &wanted->born_ms);
     remoting_field_number(header, brief ? "h" : "flag", &wanted->flag);
+    wanted->most = GATEWAY_MOST_TRIES;
+    remoting_field_number(header, brief ? "j" : "reconsumeTimes", &wanted->tries);
+    remoting_field_number(header, brief ? "l" : "maxReconsumeTimes", &wanted->most);
     if (wanted->born_ms < 0)
         wanted->born_ms = 0;
     return remoting_field_number(header, brief ? "e" : "queueId", &wanted->queue);
 }
 
-/* Why nothing of the request can be taken, with the code for it; NULL: it can. */
-static const char *refusal(const struct gateway_wanted *wanted, int32_t *code)
+const char *gateway_refusal(const struct gateway_wanted *wanted, int32_t *code)
 {
-    *code = GATEWAY_NO_PERMISSION;
-    const char *const why = reserved_topic_why(wanted->name.data, wanted->name.size);
-    if (why && !reserved_topic_of_replies(wanted->name.data, wanted->name.size))
-        return why;
     *code = GATEWAY_ILLEGAL;
     const int64_t type = wanted->sys_flag & SYSFLAG_COMPRESSION_TYPE;
     if (type && type != SYSFLAG_COMPRESSION_ZLIB)
@@ -138,7 +137,12 @@ enum gateway_served gateway_send(struct gateway *gateway, const struct gateway_a
         gateway_refuse(gateway, asker, GATEWAY_NO_TOPIC, "the topic does not exist any more");
         return GATEWAY_SERVED;
     }
-    const char *const why = refusal(&wanted, &code);
+    if (retry_after(wanted.name, RETRY_PREFIX).data && !wanted.batch && !wanted.reply)
+        return gateway_send_again(gateway, asker, &wanted, body);
+    code = GATEWAY_NO_PERMISSION;
+    const char *why = reserved_topic_why(wanted.name.data, wanted.name.size);
+    if (!why || reserved_topic_of_replies(wanted.name.data, wanted.name.size))
+        why = gateway_refusal(&wanted, &code);
     if (why) {
         gateway_refuse(gateway, asker, code, why);
         return GATEWAY_SERVED;

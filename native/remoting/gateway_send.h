@@ -21,10 +21,13 @@ struct gateway_wishes {
     bool wants_more;                /* something that OrbitMQ does not do for it */
 };
 
+#define GATEWAY_MOST_TRIES 16 /* reconsume times of a message, unless the client says how many */
+
 /* What one request wants stored. */
 struct gateway_wanted {
     struct slice name, properties, group;
     int64_t queue, sys_flag, born_ms, flag;
+    int64_t tries, most; /* reconsume times of a message that is given back, and from how many on it is a dead letter */
     bool batch, reply;
     /* of the topic that is there */
     const struct topic_entry *topic;
@@ -54,9 +57,16 @@ const char *gateway_find_way(const struct gateway_wanted *wanted, const struct g
 /* True if the topic of this name, NULL: of none, is missing, and Python was not asked for it yet. */
 bool gateway_lacks(const struct gateway *gateway, const struct gateway_asker *asker, const char *topic);
 
+/* Why nothing of the request can be taken, with the code for it; NULL: it can. Whether its topic may be written is not looked at. */
+const char *gateway_refusal(const struct gateway_wanted *wanted, int32_t *code);
+
 /* Notes that the last `count` messages of the sender are to be answered together. id: of the message; or empty. */
 void gateway_note_sent(struct gateway *gateway, const struct gateway_asker *asker, const struct gateway_wanted *wanted, uint32_t count,
                        struct slice id);
+
+/* gateway_back.c: a message that a group gives back by a send to its topic of retries, with what it was. */
+enum gateway_served gateway_send_again(struct gateway *gateway, const struct gateway_asker *asker, struct gateway_wanted *wanted,
+                                       struct slice body);
 
 /* gateway_batch.c: a body of several messages. */
 enum gateway_served gateway_send_batch(struct gateway *gateway, const struct gateway_asker *asker, const struct gateway_wanted *wanted,

@@ -141,6 +141,14 @@ struct send_back {
     int32_t level;            /* of delay; 0: the next one; less: it is a dead letter at once */
     int32_t most;             /* reconsume times; a message that has so many is a dead letter */
 };
+/* The same, if its consumer says what it was: properties_size begins with a send_again, and counts the message's properties behind it. */
+#define SEND_AGAIN (UINT32_MAX - 6)
+struct send_again {
+    int32_t level; /* of delay; 0 and less: none */
+    int32_t most;  /* as above */
+    int32_t tries; /* its reconsume times */
+    uint32_t unused;
+};
 enum { SETTLE_COMMIT = 1, SETTLE_ROLLBACK = 2, SETTLE_GIVE_UP = 3 }; /* the last: copied to TRANS_CHECK_MAX_TIME_TOPIC */
 static_assert(sizeof(struct send_frame) == 24 && sizeof(struct send_atomic) == 8 && sizeof(struct send_message) == 24,
               "frames keep 8-byte alignment");

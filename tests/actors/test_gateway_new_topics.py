@@ -24,7 +24,7 @@ from tests.actors.test_gateway_batches import SEND_BATCH, Entry, body_of
 from tests.native.remoting_model import BINARY, JSON
 from tests.trees import kill, small_broker
 
-SUCCESS, SYSTEM_ERROR, NO_TOPIC = 0, 1, 17
+SUCCESS, SYSTEM_ERROR, NO_TOPIC, NO_GROUP = 0, 1, 17, 26
 TEMPLATE = "TBW102"
 
 
@@ -85,7 +85,8 @@ REFUSED: list[tuple[str, dict[str, object], int]] = [
     ("", {}, SYSTEM_ERROR),
     ("a b", {}, SYSTEM_ERROR),
     ("x" * 128, {}, SYSTEM_ERROR),
-    ("%RETRY%group", {}, NO_TOPIC),
+    ("%RETRY%a b", {}, NO_GROUP),
+    ("%DLQ%group", {}, NO_TOPIC),
     ("SCHEDULE_TOPIC_XXXX", {}, NO_TOPIC),
     ("RMQ_SYS_TRACE_TOPIC", {}, NO_TOPIC),
 ]

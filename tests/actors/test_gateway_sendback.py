@@ -8,6 +8,7 @@ Also of remoting/send_backs.py.
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +17,7 @@ from typing import Any
 import pytest
 
 import orbitmq
-from tests.actors.remoting_client import ONE_WAY, Remote, Said
+from tests.actors.remoting_client import ONE_WAY, ROUTE, SEND, Remote, Said
 from tests.actors.test_gateway import indexed, stored
 from tests.native.remoting_model import BINARY, JSON
 from tests.trees import kill, small_broker
@@ -214,6 +215,64 @@ def test_a_committed_transaction_s_message(broker: orbitmq.Broker, remote: Remot
     assert give_back(remote, message.physical_offset, 1).code == SUCCESS
     (retry,) = comes(broker, RETRY)
     assert bytes(retry) == b"half" and retry.properties["RETRY_TOPIC"] == "t" and broker.open_transactions() == []
+
+
+def again(remote: Remote, properties: str, **others: object) -> Said:
+    """As Java's client sends it instead, in the short form."""
+    first = "RETRY_TOPIC\1t\2ORIGIN_MESSAGE_ID\1first\2"
+    told: dict[str, object] = {"j": 2, "l": 16, "h": 7, **others}
+    return remote.send(RETRY, b"body", 0, f"{first}{properties}".encode(), **told)
+
+
+def test_with_what_it_was(broker: orbitmq.Broker, remote: Remote) -> None:
+    """Java's consumers send the message itself if 36 fails, and if it was tried often enough in its order. What a broker has
+    noted on it stays behind."""
+    notes = "MIN_OFFSET\0010\2TRAN_MSG\1true\2PGROUP\1p\2REAL_TOPIC\1x\2REAL_QID\0019\2CLUSTER\1c\2WAIT\1true\2"
+    kept = {"TAGS": "a", "KEYS": "k", "UNIQ_KEY": "id", "colour": "blue", "RETRY_TOPIC": "t", "ORIGIN_MESSAGE_ID": "first"}
+    own_text = "TAGS\1a\2KEYS\1k\2UNIQ_KEY\1id\2colour\1blue\2"
+    said = again(remote, f"{notes}{own_text}DELAY\0011\2")
+    assert (said.code, said.fields["queueId"], said.fields["transactionId"]) == (SUCCESS, "0", "id")
+    indexed(broker)
+    (waiting,) = stored(broker, LEVELS_TOPIC)
+    assert said.fields["msgId"] == waiting.id
+    (retry,) = comes(broker, RETRY)
+    place = {"DELAY": "1", "REAL_TOPIC": RETRY, "REAL_QID": "0", "WAIT": "false"}
+    assert own(retry) == {**kept, **place} and (retry.reconsume_times, retry.flag, bytes(retry)) == (2, 7, b"body")
+    assert retry.born_ms == 1_700_000_000_123 and retry.stored_ms >= waiting.stored_ms + 1000
+    for fields in ({"j": 16}, {"j": 3, "l": 3}, {"l": -1}):
+        before = count_in(broker, DEAD)
+        assert again(remote, f"{notes}{own_text}DELAY\0015\2", **fields).code == SUCCESS
+        letter = comes(broker, DEAD, before + 1)[-1]
+        assert own(letter) == {**kept, "WAIT": "false"} and letter.reconsume_times == fields.get("j", 2)
+    assert again(remote, "").code == SUCCESS, "at once"
+    assert own(comes(broker, RETRY, 2)[-1]) == {"RETRY_TOPIC": "t", "ORIGIN_MESSAGE_ID": "first", "WAIT": "false"}
+    assert remote.send(RETRY, b"body", 0, b"RETRY_TOPIC\1t").code == SUCCESS
+    assert own(comes(broker, RETRY, 3)[-1]) == {"RETRY_TOPIC": "t", "WAIT": "false"}, "Java's client need not know the id"
+    long = {"producerGroup": "g", "topic": RETRY, "queueId": 0, "sysFlag": 0, "bornTimestamp": 1, "flag": 0}
+    more = {"reconsumeTimes": 9, "maxReconsumeTimes": 9, "properties": "RETRY_TOPIC\1t\2ORIGIN_MESSAGE_ID\1first"}
+    assert remote.ask(SEND, b"long", **long, **more).code == SUCCESS
+    assert comes(broker, DEAD, 4)[-1].reconsume_times == 9
+    assert broker.open_transactions() == []
+
+
+def test_routes(broker: orbitmq.Broker, remote: Remote) -> None:
+    """Java's client sends only to a topic whose route says that it may be written."""
+    assert give_back(remote, send(broker).physical_offset, -1).code == SUCCESS
+    perms = {topic: json.loads(remote.ask(ROUTE, topic=topic).body)["queueDatas"][0]["perm"] for topic in (RETRY, DEAD, "t")}
+    assert perms == {RETRY: 6, DEAD: 4, "t": 6}
+
+
+def test_what_is_no_message_that_comes_again(broker: orbitmq.Broker, remote: Remote) -> None:
+    for properties in (b"", b"ORIGIN_MESSAGE_ID\1first\2", b"RETRY_TOPIC\1\2ORIGIN_MESSAGE_ID\1x\2"):
+        assert remote.send(RETRY, b"x", 0, properties).code == ILLEGAL
+    for fields, code in (({"j": -1}, ILLEGAL), ({"e": 1}, SYSTEM_ERROR), ({"f": 0x100}, ILLEGAL), ({"h": 2**40}, ILLEGAL)):
+        assert again(remote, "", **fields).code == code, fields
+    assert again(remote, "DELAY\1x\2").code == ILLEGAL
+    first = b"RETRY_TOPIC\1t\2ORIGIN_MESSAGE_ID\1first\2"
+    assert remote.send(DEAD, b"x", 0, first).code == NO_PERMISSION, "nobody sends to dead letters"
+    assert remote.send("%RETRY%a b", b"x", 0, first).code == NO_GROUP
+    assert remote.ask(320, b"", **remote.send_fields(RETRY, 0, first, m="true")).code == NO_PERMISSION
+    assert count_in(broker, RETRY) == count_in(broker, DEAD) == count_in(broker, LEVELS_TOPIC) == 0
 
 
 def test_deaths(broker: orbitmq.Broker) -> None:

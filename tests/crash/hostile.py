@@ -59,8 +59,8 @@ NUMBERS = (
     2**64 - 8,
     2**64 - 1,
 )
-BACK = 2**32 - 6
-LEVELS = (1, 1, 1, 18, 19, AT, CANCEL, BACK)
+BACK, AGAIN = 2**32 - 6, 2**32 - 7
+LEVELS = (1, 1, 1, 18, 19, AT, CANCEL, BACK, AGAIN)
 RING_LINES = 128  # tail and head, before the ring's records
 PUNCH_HOLE = 3  # FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE
 

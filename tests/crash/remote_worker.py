@@ -113,7 +113,13 @@ class RemoteLoad:
             return
         number, _, _, place = self._rng.choice(self._seen)
         self._note(f"g {number}")
-        opaque = remote.put(BACK, group="remote", offset=place, delayLevel=-1, originTopic=self._topic, maxReconsumeTimes=16)
+        if self._rng.randrange(2):
+            fields: dict[str, object] = {"group": "remote", "offset": place, "delayLevel": -1, "maxReconsumeTimes": 16}
+            opaque = remote.put(BACK, **fields, originTopic=self._topic)
+        else:
+            first = f"RETRY_TOPIC\1{self._topic}\2ORIGIN_MESSAGE_ID\1{place:X}\2".encode()
+            fields = remote.send_fields("%RETRY%remote", 0, first, j=1, l=1)
+            opaque = remote.put(310, self._body(number), **fields)
         said = self._answer(remote, opaque)
         if said.code == SUCCESS:
             self._note(f"d {number}")

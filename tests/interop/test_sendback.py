@@ -8,7 +8,8 @@ group's own topics, are compared field by field; then a gateway is killed while 
 from __future__ import annotations
 
 import base64
-from collections import Counter
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,8 @@ pytestmark = pytest.mark.timeout(900)  # the first test of all waits for the jar
 NAME, GROUP, TOPIC = "judged", "billing", "orders"
 RETRY, DEAD = f"%RETRY%{GROUP}", f"%DLQ%{GROUP}"
 FILES = Files(log_file_size=256 << 10, queue_file_units=1000, index_slots=1000, index_entries=4000)
+# What RocketMQ leaves on a dead letter of what its client sent; and what OrbitMQ notes.
+NOTES = ("DELAY", "REAL_TOPIC", "REAL_QID", "RECONSUME_TIME", "MAX_RECONSUME_TIMES", "WAIT")
 SOON, NEVER, MOST = 1, -1, 2  # levels: after a second; to the dead letters; retries
 FAILING = {"hard": SOON, "dead": NEVER}
 # Times and places, and the notes of a broker that say them or its name.
@@ -48,7 +51,7 @@ class Seen:
     dead: list[dict[str, Any]]
 
 
-def told(shown: dict[str, Any], origins: dict[str, str]) -> dict[str, Any]:
+def told(shown: dict[str, Any], origins: Mapping[str, str]) -> dict[str, Any]:
     """Without what no two brokers have in common; ids by the body of the message that they name."""
     properties = {name: value for name, value in shown["properties"].items() if name not in ("CLUSTER", "UNIQ_KEY")}
     if (origin := properties.get("ORIGIN_MESSAGE_ID")) is not None:
@@ -118,3 +121,34 @@ def test_a_gateway_that_is_killed(judge: Judge, tmp_path: Path) -> None:
         until(lambda: {bytes(each.body).decode() for each in broker.dead_letters(GROUP).list()} == set(bodies), "their deaths")
         judge.ask("quit", member="one")
         judge.ask("leave")
+
+
+def test_in_order(judge: Judge, tmp_path: Path) -> None:
+    """What a group that consumes in order fails with holds up its queue, until it was tried often enough: then Java's client
+    sends it to the group's retries, with a count that makes it a dead letter, and goes on. RocketMQ delays it first."""
+
+    def dead_of(member: str, there: Callable[[], bool]) -> list[dict[str, Any]]:
+        bodies = ["one", "two"]
+        judge.ask("send", topic=TOPIC, batches=[[letter(body)] for body in bodies])
+        fields = {"tags": "*", "broadcast": False, "ordered": True, "failing": True, "most": 1}
+        judge.ask("join", member=member, topic=TOPIC, group=GROUP, **fields)
+        until(lambda: there() and sum(most for _, most in judge.bounds(DEAD).values()) == 2, "the dead letters")
+        judge.ask("quit", member=member)
+        found = [told(shown, defaultdict(str)) for shown in judge.ask("pull", topic=DEAD)]
+        assert [base64.b64decode(shown["body"]).decode() for shown in found] == bodies
+        return found
+
+    judge.start(tmp_path / "theirs", Files())
+    judge.ask("create", topic=TOPIC, queues=1)
+    judge.ask("createGroup", group=GROUP)
+    theirs = dead_of("theirs", lambda: DEAD in judge.topics())
+    judge.stop()
+    with broker_on(tmp_path / "ours", FILES, name=NAME, listen="127.0.0.1:0") as broker:
+        broker.create_topic(TOPIC, 1)
+        judge.ask("visit", names=broker.status().listens)
+        ours = dead_of("ours", lambda: GROUP in broker.dead_letter_groups())
+        judge.ask("leave")
+    for each in theirs + ours:
+        for name in NOTES:
+            each["properties"].pop(name, None)
+    assert ours == theirs

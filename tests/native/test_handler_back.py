@@ -18,13 +18,22 @@ from tests.native import pipeline as p
 SEND_BACK = (1 << 32) - 6
 UNKNOWN_MESSAGE = 21
 FAULTY = 4
+SEND_AGAIN = (1 << 32) - 7
 BACK = struct.Struct("=Qii")
+AGAIN = struct.Struct("=iiiI")
+FIRST = b"RETRY_TOPIC\1T\2ORIGIN_MESSAGE_ID\1first"
 LEVELS = 18
 INT_MAX = 2**31 - 1
 
 
 def back(place: int, level: int = 0, most: int = 16) -> bytes:
     content = p.MESSAGE.pack(0, BACK.size, 0, 0, 0, SEND_BACK) + BACK.pack(place, level, most)
+    return content + bytes(-len(content) % 8)
+
+
+def again(body: bytes, properties: bytes = FIRST, level: int = 0, most: int = 16, tries: int = 1, queue: int = 0) -> bytes:
+    told = AGAIN.pack(level, most, tries, 0) + properties
+    content = p.MESSAGE.pack(len(body), len(told), queue, 7, 0xFF, SEND_AGAIN) + told + body
     return content + bytes(-len(content) % 8)
 
 
@@ -127,22 +136,68 @@ def test_a_store_that_is_only_read(tmp_path: Path) -> None:
         assert Tree(pipeline).give_back(0).code == 9
 
 
+def test_with_what_it_was(tmp_path: Path) -> None:
+    """Method: seeded properties, some of them the broker's own, against those that a sender may set."""
+    rng = random.Random(3)
+    free = [b"TAGS\1a", b"KEYS\1k", b"UNIQ_KEY\1u", b"colour\1blue", b"x\1", b"", b"\1y", b"z", b"A\1\1"]
+    noted = [b"DELAY\0015", b"TRAN_MSG\1true", b"REAL_TOPIC\1T", b"WAIT\1true", b"CLUSTER\1c", b"ATOMIC\0010/2", b"__CRC32#1"]
+    with p.pipeline(tmp_path) as pipeline:
+        tree = Tree(pipeline, 2)
+        send = {"topic": tree.retry[0], "topic_hash": tree.retry[1]}
+        for _ in range(200):
+            mine, theirs = (rng.sample(each, rng.randrange(len(each) + 1)) for each in (free, noted))
+            first = FIRST.split(b"\2")[: rng.choice((1, 2))]
+            pieces = [*mine, *theirs, *first]
+            rng.shuffle(pieces)
+            properties = b"\2".join(pieces) + rng.choice((b"", b"\2"))
+            level, most = rng.choice((-1, 0, 3, 99, INT_MAX)), rng.choice((-1, 0, 2, 16))
+            tries = rng.choice((0, 1, 2, 16, INT_MAX))
+            assert tree.send(again(b"body", properties, level, most, tries, 5), **send).code == p.APPENDED
+            made = pipeline.records()[-1]
+            kept = dict(each.decode().split("\1", 1) for each in mine if each[:1] not in (b"", b"x", b"\1", b"z"))
+            expected = {**kept, **dict(each.decode().split("\1") for each in first), "WAIT": "false"}
+            topic, queue = ("%DLQ%g", 0) if tries >= most else ("%RETRY%g", 1)
+            if tries < most and level > 0:
+                topic, queue = DELAY_TOPIC, min(level, LEVELS) - 1
+                expected |= {"DELAY": str(queue + 1), "REAL_TOPIC": "%RETRY%g", "REAL_QID": "1"}
+            said = {name: value for name, value in made.properties.items() if name != "__CRC32#"}
+            assert (made.topic, made.queue_id, said) == (topic, queue, expected)
+            assert (made.reconsume_times, made.flag, made.sys_flag, bytes(made.body)) == (tries, 7, 1, b"body")
+
+
+def test_what_comes_again_is_refused(tmp_path: Path) -> None:
+    with p.pipeline(tmp_path) as pipeline:
+        tree = Tree(pipeline)
+        send = {"topic": tree.retry[0], "topic_hash": tree.retry[1]}
+        assert tree.send(again(b"x")).code == p.UNKNOWN_TOPIC, "not to a topic of retries"
+        for properties in (b"", b"ORIGIN_MESSAGE_ID\1f", b"RETRY_TOPIC\1", b"RETRY_TOPIC"):
+            assert tree.send(again(b"x", properties), **send).code == p.RESERVED
+        assert tree.send(again(b"x", tries=-1), **send).code == p.RESERVED
+        assert tree.send(again(b"x"), **send, flags=p.SEND_DEDUP).code == p.RESERVED
+        assert tree.send(again(b"x", FIRST + b"\2a\1" + b"b" * 32760), **send).code == p.PROPERTIES
+        assert tree.send(again(b"x", FIRST + b"\2a\1" + b"b" * 32000), **send).code == p.TOO_LARGE
+        assert tree.send(again(b"x" * (128 << 10)), **send).code == p.TOO_LARGE
+        assert pipeline.wrote == 0
+
+
+@pytest.mark.parametrize("kind", [SEND_BACK, SEND_AGAIN])
 @pytest.mark.parametrize("size", [0, 8, 15])
-def test_half_a_request_ends_its_session_only(tmp_path: Path, size: int) -> None:
+def test_half_a_request_ends_its_session_only(tmp_path: Path, size: int, kind: int) -> None:
     with p.pipeline(tmp_path) as pipeline:
         tree = Tree(pipeline)
         other = pipeline.session(slot=1)
-        content = p.MESSAGE.pack(0, size, 0, 0, 0, SEND_BACK) + bytes(size)
+        content = p.MESSAGE.pack(0, size, 0, 0, 0, kind) + bytes(size)
         tree.session.send(content + bytes(-len(content) % 8))
         other.send(p.message(b"good"))
         p.run(tree.handler, tree.writer)
         assert tree.session.state == FAULTY and [each.body for each in pipeline.records()] == [b"good"]
 
 
-def test_no_atomic_batch_has_one(tmp_path: Path) -> None:
+@pytest.mark.parametrize("content", [back(0), again(b"y")], ids=["back", "again"])
+def test_no_atomic_batch_has_one(tmp_path: Path, content: bytes) -> None:
     with p.pipeline(tmp_path) as pipeline:
         tree = Tree(pipeline)
-        place = tree.send(p.message(b"x")).physical_offset
-        tree.session.send_atomic((tree.retry[0], [back(place)]), topic_hash=tree.retry[1])
+        tree.send(p.message(b"x"))
+        tree.session.send_atomic((tree.retry[0], [content]), topic_hash=tree.retry[1])
         p.run(tree.handler, tree.writer)
         assert tree.session.state == FAULTY and len(pipeline.records()) == 1

@@ -155,7 +155,7 @@ public final class Judge {
             case "consume":
                 return consume(topic, order.getString("group"), order.getIntValue("count"), order.getJSONObject("failing"), order.getInteger("most"));
             case "join":
-                return join(order.getString("member"), topic, order.getString("group"), order.getString("tags"), order.getString("sql"), order.getBooleanValue("broadcast"), order.getBooleanValue("ordered"), order.getBooleanValue("failing"));
+                return join(order.getString("member"), topic, order.getString("group"), order.getString("tags"), order.getString("sql"), order.getBooleanValue("broadcast"), order.getBooleanValue("ordered"), order.getBooleanValue("failing"), order.getInteger("most"));
             case "request":
                 return request(topic, order.getJSONArray("bodies"), order.getLongValue("timeout"));
             case "reply":
@@ -608,8 +608,8 @@ public final class Judge {
         return found;
     }
 
-    /** A push consumer of the group, until it quits. failing: with everything, for good. */
-    private Object join(String name, String topic, String group, String tags, String sql, boolean broadcast, boolean ordered, boolean failing) throws Exception {
+    /** A push consumer of the group, until it quits. failing: with everything; an ordered one tries it again at once, `most` times. */
+    private Object join(String name, String topic, String group, String tags, String sql, boolean broadcast, boolean ordered, boolean failing, Integer most) throws Exception {
         DefaultMQPushConsumer member = new DefaultMQPushConsumer(group);
         LinkedBlockingQueue<MessageExt> came = new LinkedBlockingQueue<>();
         member.setNamesrvAddr(names());
@@ -619,6 +619,9 @@ public final class Judge {
         member.setPollNameServerInterval(1000);
         member.setPersistConsumerOffsetInterval(200);
         member.setHeartbeatBrokerInterval(1000);
+        if (most != null) {
+            member.setMaxReconsumeTimes(most);
+        }
         if (sql == null) {
             member.subscribe(topic, tags);
         } else {
@@ -628,7 +631,8 @@ public final class Judge {
         if (ordered) {
             member.registerMessageListener((MessageListenerOrderly) (messages, context) -> {
                 came.addAll(messages);
-                return ConsumeOrderlyStatus.SUCCESS;
+                context.setSuspendCurrentQueueTimeMillis(10); // the least
+                return failing ? ConsumeOrderlyStatus.SUSPEND_CURRENT_QUEUE_A_MOMENT : ConsumeOrderlyStatus.SUCCESS;
             });
         } else {
             member.registerMessageListener((MessageListenerConcurrently) (messages, context) -> {
