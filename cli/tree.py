@@ -22,9 +22,11 @@ from orbitmq.cli.console import err, out, retention
 from orbitmq.cli.looks import Between, Look
 from orbitmq.cli.options import AllowDeletion, Name, Store, size, usual
 from orbitmq.cli.panels import summary_line
+from orbitmq.cli.service_manager import ServiceManager
 from orbitmq.client.client import Client
+from orbitmq.client.health import silent_of
 from orbitmq.client.launch import Started, how_ended, start_tree, why_ended
-from orbitmq.client.status import Status
+from orbitmq.client.status import Status, read_actors
 from orbitmq.errors import BrokerBroken, BrokerError, OrbitError
 from orbitmq.shm.disk_fault import byte_count
 from orbitmq.shm.runtime import broker_name, make_runtime_folder
@@ -192,6 +194,11 @@ def _run_in_foreground(store: Path, options: dict[str, Any], allow_deletion: boo
     events = threading.Thread(target=_show_events, args=(reader,), daemon=True)
     events.start()
     stop = threading.Event()
+    manager = ServiceManager()
+
+    def show_progress(line: str) -> None:
+        manager.starting(line)
+        _show_progress(line)
 
     def ask_stop(number: int, frame: FrameType | None) -> None:
         stop.set()
@@ -201,14 +208,14 @@ def _run_in_foreground(store: Path, options: dict[str, Any], allow_deletion: boo
     try:
         try:
             started = start_tree(
-                str(store), options, allow_deletion=allow_deletion, errors_to=writer, progress=_show_progress
+                str(store), options, allow_deletion=allow_deletion, errors_to=writer, progress=show_progress
             )
         except KeyboardInterrupt:
             err.print("stopped before it ran")
             raise typer.Exit(1) from None
         finally:
             os.close(writer)
-        code = _watch(started)
+        code = _watch(started, manager)
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)
@@ -228,19 +235,21 @@ def _show_events(reader: int) -> None:
             err.print(f"[yellow]{escape(line.rstrip())}[/]")
 
 
-def _watch(started: Started) -> int:
+def _watch(started: Started, manager: ServiceManager) -> int:
     """Shows the status until the tree ends or the user presses Ctrl-C. Returns the supervisor's exit code."""
     process = started.process
     try:
         with orbitmq.connect(started.name) as broker:
             _describe(broker.status(), broker.settings(), started)
             out.print("  stop        Ctrl-C")
+            manager.running(f"broker {started.name} runs, store {broker.status().store}")
             if not err.is_terminal:
-                return process.wait()
+                return manager.attend(process, lambda: silent_of(read_actors(broker.connection.attachment)))
             with Live(console=err, auto_refresh=False, transient=True) as live:
                 _show_line(live, broker, process)
         return process.wait()
     except KeyboardInterrupt:
+        manager.stopping()
         out.print("stopping ...")
         return _terminate(process)
     except BrokerError:

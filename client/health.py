@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from orbitmq.client.status import Status
+    from orbitmq.client.status import ActorStatus, Status
 
 OK, DEGRADED, REFUSING, STOPPED = "ok", "degraded", "refusing", "stopped"
 # A running process looks up at least every second. The largest single piece of work, a sync of a slow disk, takes seconds.
@@ -39,6 +40,11 @@ class Health:
         return f"{self.state}: {'; '.join(self.reasons)}" if self.reasons else self.state
 
 
+def silent_of(actors: Iterable[ActorStatus]) -> tuple[str, ...]:
+    """Names of running processes that have shown no sign of life for SILENT_MS."""
+    return tuple(each.name for each in actors if each.state == "running" and each.heartbeat_age_ms > SILENT_MS)
+
+
 def health_of(status: Status) -> Health:
     seen = status.positions
     refusing: list[str] = []
@@ -63,8 +69,8 @@ def health_of(status: Status) -> Health:
     if status.state != "running":
         degraded.append(f"the broker is {status.state}")
     degraded += [f"{actor.name} has failed" for actor in status.actors if actor.state == "failed"]
-    beats = {actor.name: actor.heartbeat_age_ms for actor in status.actors if actor.state == "running"}
-    silent = tuple(name for name, age_ms in beats.items() if age_ms > SILENT_MS)
+    silent = silent_of(status.actors)
+    beats = {actor.name: actor.heartbeat_age_ms for actor in status.actors}
     degraded += [f"{name} has shown no sign of life for {beats[name] // 1000} s" for name in silent]
     degraded += [f"{file} could not be read, and what it said last may be missing" for file in status.lost]
     state = REFUSING if refusing else DEGRADED if degraded else OK
