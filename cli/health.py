@@ -11,8 +11,8 @@ import typer
 import orbitmq
 from orbitmq.cli.exit_codes import FAILED
 from orbitmq.cli.options import Json, Name, Store
-from orbitmq.client.health import STOPPED, Health
-from orbitmq.errors import BrokerNotRunning, BrokerStopped
+from orbitmq.client.health import DEGRADED, STOPPED, Health
+from orbitmq.errors import BrokerNotRunning, BrokerStopped, TimedOut
 
 
 def health(
@@ -45,3 +45,5 @@ def _look(name: str | None, store: Path | None) -> Health:
             return broker.health()
     except (BrokerNotRunning, BrokerStopped) as error:
         return Health(STOPPED, (error.message,), running=False)
+    except TimedOut as error:  # clients that are connected go on, and no other one can come
+        return Health(DEGRADED, (error.message,), silent=("coordinator",))

@@ -4,6 +4,8 @@ is gone. Method: the commands (cli/metrics.py, cli/health.py) on a broker of the
 from __future__ import annotations
 
 import json
+import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ from orbitmq.client.health import Health
 from tests.cli.commands import run
 from tests.cli.conftest import MESSAGES
 from tests.client.test_metrics import of, read
+from tests.trees import actors
 
 NAME = ("--name", "flows")
 
@@ -31,6 +34,19 @@ def test_a_broker_that_runs(flows: Broker, tmp_path: Path) -> None:
     done = run("metrics", "--textfile", str(file), *NAME)
     assert (done.returncode, done.stdout) == (0, "") and of(read(file.read_text()), "health", state="ok") == 1
     assert [each.name for each in tmp_path.glob("orbitmq.prom*")] == [file.name]
+
+
+def test_a_coordinator_that_hangs(flows: Broker) -> None:
+    """Goal: the answer has its form then, too."""
+    pid = actors(flows)["coordinator"].pid
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        done = run("health", "--json", *NAME)
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    content = json.loads(done.stdout)
+    assert done.returncode == 1 and content["state"] == "degraded" and "did not answer" in content["reasons"][0]
+    assert not content["well"] and not content["ready"] and not content["live"]
 
 
 def test_no_broker(flows: Broker, tmp_path: Path) -> None:
