@@ -1,23 +1,30 @@
 """Goal: messages that nobody wants do not keep the dispatcher from the rest of its work: a step judges a bounded number.
 
-Method: a log made by plain Python; the dispatcher's loop is moved by hand, and the frontier is read from its file. Its worker
+Method: a log made by plain Python; the dispatcher's loop is moved by hand, and the floor is read from its file. Its worker
 is a session in this process."""
 
 from __future__ import annotations
 
 import os
+import struct
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from orbitmq.native._core import ffi, lib
 from orbitmq.store import positions
 from tests.native.reput_rig import Message, Model, Rig
-from tests.native.test_dispatcher_order import OPENING, Worker, files
+from tests.native.test_dispatcher_order import OPENING, WORDS_AT, Worker, files
 
 TURN = 4096
 COUNT = 3 * TURN
 
 
-def test_a_step_judges_a_bounded_number(tmp_path: Path) -> None:
+@pytest.mark.parametrize("before", [0, 5, COUNT + 1])
+def test_a_step_judges_a_bounded_number(tmp_path: Path, before: int) -> None:
+    """before: so many messages are below the frontier, because a predecessor has raised it, and died before it stored what they
+    are."""
     model = Model(log_file=1 << 22)
     for _ in range(COUNT):
         model.append(Message("T", 0, tag="BB"))
@@ -30,6 +37,7 @@ def test_a_step_judges_a_bounded_number(tmp_path: Path) -> None:
     lib.control_set_tree_state(rig.control, lib.TREE_RUNNING)
     tree = lib.attachment_open(rig.control, rig.topics, rig.wake, ffi.NULL, 0, lib.ACTOR_DISPATCHER)
     path = files(tmp_path, 0)[0]
+    raise_frontier(path, before)
     worker = Worker(rig)
 
     dispatcher = lib.dispatcher_open(tree)
@@ -46,8 +54,8 @@ def test_a_step_judges_a_bounded_number(tmp_path: Path) -> None:
     came: set[tuple[int, int]] = set()
     while not came:
         assert lib.dispatcher_step(dispatcher) > 0
-        before, passed = passed, frontier(path)
-        assert 0 < passed - before <= TURN
+        was, passed = passed, floor_of(path)
+        assert passed - was <= TURN
         steps += 1
         came = worker.work()
     assert came == {(0, COUNT)} and steps >= COUNT // TURN
@@ -56,8 +64,21 @@ def test_a_step_judges_a_bounded_number(tmp_path: Path) -> None:
     lib.attachment_close(tree)
 
 
-def frontier(path: Path) -> int:
+def raise_frontier(path: Path, to: int) -> None:
+    content = head(path)
+    lib.work_file_set(content, 0, to)
+    with path.open("r+b") as file:
+        file.write(ffi.buffer(content))
+        file.seek(WORDS_AT)
+        file.write(struct.pack("=Q", 0) * to)
+
+
+def head(path: Path) -> Any:
     content = ffi.new("struct work_file *")
     size = ffi.sizeof("struct work_file")
     ffi.memmove(content, path.read_bytes()[:size], size)
-    return int(lib.work_file_frontier(content))
+    return content
+
+
+def floor_of(path: Path) -> int:
+    return int(lib.work_file_floor(head(path)))
