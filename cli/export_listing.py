@@ -24,21 +24,20 @@ def show_export(folder: Path, as_json: bool) -> None:
     """Which offsets of which queues are in which files. Raises: SettingError: no export is there; ExportDamaged."""
     from orbitmq.errors import SettingError
     from orbitmq.spark.export.folder import ExportFolder
-    from orbitmq.spark.export.manifest import COMPLETE, State
+    from orbitmq.spark.export.manifest import COMPLETE, plain_file
 
-    runs = ExportFolder(folder).runs()
-    if not runs:
+    state = ExportFolder(folder).state()
+    newest = state.run
+    if newest is None:
         raise SettingError(
             f"cannot list {folder}: no export has written there",
             hint="give the OUT of an export",
             name="show",
             value=str(folder),
         )
-    state = State.of(runs)
-    newest = runs[-1]
     if as_json:
         for file in state.files:
-            print(json.dumps({"type": "file", **_plain(file)}), flush=True)
+            print(json.dumps({"type": "file", **plain_file(file)}), flush=True)
         _print_gaps(state.gaps)
         return
     table = plain_table()
@@ -60,8 +59,10 @@ def show_export(folder: Path, as_json: bool) -> None:
 def show_report(report: ExportReport, as_json: bool) -> None:
     """What one run did."""
     if as_json:
+        from orbitmq.spark.export.manifest import plain_file
+
         for file in report.files:
-            print(json.dumps({"type": "file", **_plain(file)}))
+            print(json.dumps({"type": "file", **plain_file(file)}))
         _print_gaps(report.gaps)
         fields = {"run": report.run, "rows": report.rows, "bytes": report.size, "files": len(report.files)}
         more = {"settled": report.settled, "seconds": round(report.seconds, 3), "out": str(report.path)}
@@ -93,11 +94,6 @@ def _ranges(offsets: Sequence[Range]) -> str:
     if len(offsets) > RANGES_MOST:
         parts.append(f"and {counted(len(offsets) - RANGES_MOST, 'queue')} more")
     return "; ".join(parts)
-
-
-def _plain(file: ExportFile) -> dict[str, object]:
-    offsets = [asdict(part) for part in file.offsets]
-    return {"path": file.path, "topic": file.topic, "rows": file.rows, "bytes": file.size, "offsets": offsets}
 
 
 def _print_gaps(gaps: Iterable[Gap]) -> None:

@@ -2,7 +2,7 @@
 
     <out>/topic=<t>/day=<d>/part-*.parquet     what readers see
           _orbitmq/lock                        held by the current run; released when its process dies
-                   runs/000001.json            the manifest (export/manifest.py)
+                   runs/, checkpoint           what the runs have done (export/run_log.py)
                    staging/<run>/              Parquet files of one run that are being written
 
 Spark and Arrow ignore names that begin with an underscore. A run takes these steps:
@@ -13,6 +13,7 @@ Spark and Arrow ignore names that begin with an underscore. A run takes these st
 | the run's manifest is put in place, durably, as pending | the run has happened: the next one continues below |
 | files of topics that it replaces are removed | done again; what is gone is gone |
 | its files are renamed into their places | done again; a file that is no longer in staging is in its place |
+| manifests of which it leaves nothing are removed | done again; the others have the same sum |
 | the manifest says complete; the run's staging is removed | nothing, or the staging is left to remove |
 """
 
@@ -30,8 +31,9 @@ from orbitmq.errors import ExportBusy, ExportDamaged, ExportDiffers, ExportFaile
 from orbitmq.errors.remedy import Hint, hint
 from orbitmq.shm.crash_point import crash_point
 from orbitmq.shm.disk_fault import said, way_out
-from orbitmq.spark.export import manifest as export_manifest
-from orbitmq.spark.export.manifest import COMPLETE, ExportFile, Run, State
+from orbitmq.spark.export.manifest import COMPLETE, ExportFile, Run
+from orbitmq.spark.export.run_log import RunLog
+from orbitmq.spark.export.state import State
 from orbitmq.store import atomic_file
 
 OWN = "_orbitmq"
@@ -52,7 +54,7 @@ class ExportFolder:
             )
         self.root = Path(os.path.realpath(Path(text.removeprefix("file:")).expanduser()))
         self._own = self.root / OWN
-        self._runs = self._own / "runs"
+        self._log = RunLog(self._own)
         self._staging = self._own / "staging"
         self._lock: int | None = None
 
@@ -69,8 +71,8 @@ class ExportFolder:
     def lock(self) -> None:
         """Makes the folder if need be, and keeps other exports out. Raises: ExportBusy: has .holder; ExportFailed."""
         try:
-            for folder in (self._runs, self._staging):
-                folder.mkdir(parents=True, exist_ok=True)
+            self._log.make()
+            self._staging.mkdir(exist_ok=True)
             descriptor = os.open(self._own / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
         except OSError as error:
             raise failed(f"cannot export to {self.root}", error) from error
@@ -100,29 +102,32 @@ class ExportFolder:
 
     def runs(self) -> list[Run]:
         """In their order. Raises: ExportDamaged."""
-        paths = sorted(path for path in self._runs.glob("*.json") if path.stem.isdecimal()) if self._runs.is_dir() else []
-        return [export_manifest.decoded(path, path.read_bytes()) for path in paths]
+        return self._log.all()
+
+    def state(self) -> State:
+        """The sum of all runs. Raises: ExportDamaged."""
+        return self._log.state()
 
     def settle(self) -> tuple[State, int]:
         """Completes the run that was killed in the middle, if there is one, and removes what others left behind. Returns the
         state after that, and how many messages were put in their places now. Raises: ExportDamaged, ExportDiffers,
         ExportFailed."""
-        runs = self.runs()
-        settled = 0
+        found = self.state()
+        state, settled = State.of((), found.base), 0
         try:
-            for place, run in enumerate(runs):
+            for run in found.since:
                 if run.state != COMPLETE:
-                    self._finish(run, State.of(runs[:place]))
+                    self._finish(run, state)
                     settled += run.rows
-            if runs:
-                self._drop_void(runs)
-            for stale in [*self._staging.iterdir(), *self._runs.glob("*.tmp")]:
+                state.add(run)
+            for stale in self._staging.iterdir():
                 _remove(stale)
+            self._log.clean(state)
         except OSError as error:
             raise failed(f"cannot finish the last export to {self.root}", error) from error
-        if not runs:
+        if state.run is None:
             self._refuse_strangers()
-        return State.of(runs), settled
+        return state, settled
 
     def stage(self, name: str) -> Path:
         """A new folder for the files of a run. Raises: ExportFailed."""
@@ -134,10 +139,11 @@ class ExportFolder:
         crash_point("export_folder_opened")
         return path
 
-    def abandon(self, name: str) -> None:
+    def abandon(self, number: int, name: str) -> None:
         """Removes a run's staging unless its manifest exists: then the next run completes it."""
         with contextlib.suppress(OSError, ExportDamaged):
-            if all(run.staging != name for run in self.runs()):
+            run = self._log.find(number)
+            if run is None or run.staging != name:
                 _remove(self._staging / name)
 
     def commit(self, run: Run, before: State) -> None:
@@ -147,26 +153,22 @@ class ExportFolder:
             atomic_file.sync_folder(self._staging / run.staging)
             atomic_file.sync_folder(self._staging)
             crash_point("export_folder_staged")
-            atomic_file.replace(self._manifest(run), run.encoded())
+            self._log.put(run)
             for folder in (self._own, self.root, self.root.parent):
                 atomic_file.sync_folder(folder)
             crash_point("export_folder_committed")
             self._finish(run, before)
-            self._drop_void(self.runs())
         except OSError as error:
             raise failed(f"cannot export to {self.root}", error) from error
 
-    def _manifest(self, run: Run) -> Path:
-        return self._runs / f"{run.number:06d}.json"
-
     def _finish(self, run: Run, before: State) -> None:
         """Turns a pending run into a complete one; may begin in the middle."""
-        for file in before.files:
+        folders: set[Path] = set()
+        for file in before.files if run.replaces else ():
             if file.topic in run.replaces:
-                self._take_out(file)
+                folders.add(self._take_out(file))
                 crash_point("export_folder_removed")
         staging = self._staging / run.staging
-        folders: set[Path] = set()
         for file in run.files:
             target = self.root / file.path
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -183,28 +185,34 @@ class ExportFolder:
             crash_point("export_folder_renamed")
             folders.update(parent for parent in target.parents if parent == self.root or self.root in parent.parents)
         for folder in folders:
-            atomic_file.sync_folder(folder)
-        atomic_file.replace(self._manifest(run), run.completed().encoded())
+            with contextlib.suppress(FileNotFoundError):  # the last file was taken out of it; the folder above is synced
+                atomic_file.sync_folder(folder)
+        self._drop_void(run)
+        self._log.put(run.completed())
         crash_point("export_folder_completed")
         _remove(staging)
         crash_point("export_folder_cleaned")
 
-    def _take_out(self, file: ExportFile) -> None:
-        """Removes a file that readers see, and the folders that become empty."""
+    def _take_out(self, file: ExportFile) -> Path:
+        """Removes a file that readers see, and the folders that become empty. Returns the folder in which names went."""
         target = self.root / file.path
         target.unlink(missing_ok=True)
-        with contextlib.suppress(OSError):
-            for parent in target.parents:
-                if parent == self.root:
+        for changed in target.parents:
+            try:
+                if changed == self.root:
                     break
-                parent.rmdir()
+                changed.rmdir()
+            except FileNotFoundError:  # it went before a kill
+                continue
+            except OSError:
+                break
+        return changed
 
-    def _drop_void(self, runs: list[Run]) -> None:
-        """Removes the manifests of runs of which nothing is left because the newest run replaces everything."""
-        newest = runs[-1]
-        for run in runs[:-1]:
-            if newest.replaces and {*run.ends, *(file.topic for file in run.files)} <= set(newest.replaces):
-                self._manifest(run).unlink(missing_ok=True)
+    def _drop_void(self, run: Run) -> None:
+        """Removes the manifests of earlier runs of which nothing is left because this one replaces it."""
+        for earlier in self.runs() if run.replaces else ():
+            if run.voids(earlier):
+                self._log.drop(earlier)
                 crash_point("export_folder_dropped")
 
     def _refuse_strangers(self) -> None:

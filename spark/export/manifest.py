@@ -7,8 +7,8 @@ in their places if the run itself did not. `state` says whether that is done.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -91,6 +91,15 @@ class Run:
     def rows(self) -> int:
         return sum(each.rows for each in self.files)
 
+    @property
+    def topics(self) -> set[str]:
+        """Of which it says anything."""
+        return {*self.ends, *self.replaces, *(file.topic for file in self.files), *(gap.topic for gap in self.gaps)}
+
+    def voids(self, earlier: Run) -> bool:
+        """True if the sum of the runs up to this one is the same without the earlier one."""
+        return earlier.number < self.number and bool(self.replaces) and earlier.topics <= {*self.replaces}
+
     def completed(self) -> Run:
         return replace(self, state=COMPLETE)
 
@@ -105,20 +114,11 @@ class Run:
             "columns": self.columns,
             "replaces": self.replaces,
             "staging": self.staging,
-            "ends": {topic: {str(queue): _plain_end(end) for queue, end in each.items()} for topic, each in self.ends.items()},
+            "ends": plain_ends(self.ends),
             "gaps": [asdict(gap) for gap in self.gaps],
-            "files": [
-                {
-                    "path": file.path,
-                    "topic": file.topic,
-                    "rows": file.rows,
-                    "bytes": file.size,
-                    "offsets": [asdict(part) for part in file.offsets],
-                }
-                for file in self.files
-            ],
+            "files": [plain_file(file) for file in self.files],
         }
-        return json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+        return line(content)
 
 
 def decoded(path: Path, content: bytes) -> Run:
@@ -140,9 +140,9 @@ def decoded(path: Path, content: bytes) -> Run:
             columns=tuple(plain["columns"]),
             replaces=tuple(plain["replaces"]),
             staging=str(plain["staging"]),
-            ends={topic: {int(queue): _read_end(end) for queue, end in each.items()} for topic, each in plain["ends"].items()},
+            ends=read_ends(plain["ends"]),
             gaps=tuple(Gap(**gap) for gap in plain["gaps"]),
-            files=tuple(_read_file(file) for file in plain["files"]),
+            files=tuple(read_file(file) for file in plain["files"]),
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ExportDamaged(
@@ -152,31 +152,31 @@ def decoded(path: Path, content: bytes) -> Run:
         ) from None
 
 
-@dataclass(slots=True)
-class State:
-    """The sum of all runs."""
+def line(plain: object) -> bytes:
+    return json.dumps(plain, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
 
-    run: Run | None = None  # that of the newest run
-    ends: dict[str, dict[int, End]] = field(default_factory=dict)
-    files: list[ExportFile] = field(default_factory=list)
-    gaps: list[Gap] = field(default_factory=list)
 
-    @classmethod
-    def of(cls, runs: Iterable[Run]) -> State:
-        """runs: in their order."""
-        state = cls()
-        for run in runs:
-            state.run = run
-            if run.replaces:
-                gone = set(run.replaces)
-                state.ends = {topic: ends for topic, ends in state.ends.items() if topic not in gone}
-                state.files = [file for file in state.files if file.topic not in gone]
-                state.gaps = [gap for gap in state.gaps if gap.topic not in gone]
-            for topic, ends in run.ends.items():
-                state.ends.setdefault(topic, {}).update(ends)
-            state.files += run.files
-            state.gaps += run.gaps
-        return state
+def plain_ends(ends: Ends) -> dict[str, dict[str, dict[str, int]]]:
+    return {topic: {str(queue): _plain_end(end) for queue, end in each.items()} for topic, each in ends.items()}
+
+
+def read_ends(plain: Mapping[str, Mapping[str, dict[str, Any]]]) -> dict[str, dict[int, End]]:
+    return {topic: {int(queue): _read_end(end) for queue, end in each.items()} for topic, each in plain.items()}
+
+
+def plain_file(file: ExportFile) -> dict[str, object]:
+    return {
+        "path": file.path,
+        "topic": file.topic,
+        "rows": file.rows,
+        "bytes": file.size,
+        "offsets": [asdict(part) for part in file.offsets],
+    }
+
+
+def read_file(plain: dict[str, Any]) -> ExportFile:
+    offsets = tuple(Range(**part) for part in plain["offsets"])
+    return ExportFile(plain["path"], plain["topic"], plain["rows"], plain["bytes"], offsets)
 
 
 def _plain_end(end: End) -> dict[str, int]:
@@ -185,8 +185,3 @@ def _plain_end(end: End) -> dict[str, int]:
 
 def _read_end(plain: dict[str, Any]) -> End:
     return End(plain["end"], Mark(plain["physical"], plain["crc"]) if "physical" in plain else None)
-
-
-def _read_file(plain: dict[str, Any]) -> ExportFile:
-    offsets = tuple(Range(**part) for part in plain["offsets"])
-    return ExportFile(plain["path"], plain["topic"], plain["rows"], plain["bytes"], offsets)

@@ -10,9 +10,10 @@ from orbitmq.errors.remedy import Knob, hint
 from orbitmq.shm.topic_name import reserved_topic
 from orbitmq.spark.columns import COLUMNS
 from orbitmq.spark.export.folder import ExportFolder
-from orbitmq.spark.export.manifest import End, Gap, Mark, State
+from orbitmq.spark.export.manifest import End, Gap, Mark
 from orbitmq.spark.export.marks import Marks
 from orbitmq.spark.export.partition import check_by
+from orbitmq.spark.export.state import State
 from orbitmq.spark.refusal import topics_there
 from orbitmq.spark.source.extents import Snapshot
 from orbitmq.spark.source.options import columns_of

@@ -20,8 +20,9 @@ from orbitmq.spark.export import job as export_job
 from orbitmq.spark.export.account import unread
 from orbitmq.spark.export.folder import ExportFolder
 from orbitmq.spark.export.here import tasks_here
-from orbitmq.spark.export.manifest import PENDING, ExportFile, Gap, Run, State
+from orbitmq.spark.export.manifest import PENDING, ExportFile, Gap, Run
 from orbitmq.spark.export.plan import Plan, Wish, plan
+from orbitmq.spark.export.state import State
 from orbitmq.spark.export.task import Job
 from orbitmq.spark.source import extents, planning
 
@@ -161,5 +162,5 @@ def _run(
         folder.commit(made, state)
         return made
     except BaseException:
-        folder.abandon(name)
+        folder.abandon(number, name)
         raise

@@ -27,7 +27,7 @@ def written(folder: Path, state: str) -> Path:
     runs.mkdir(parents=True)
     ends = {"[a]": {0: End(20, None)}, "b": {0: End(1, None)}}
     run = Run(1, state, "2024-05-01T12:00:00.5+00:00", "/store", ("day",), (), (), "", ends, (GAP,), FILES)
-    (runs / f"{1:08d}.json").write_bytes(run.encoded())
+    (runs / "000001.json").write_bytes(run.encoded())
     return folder
 
 

@@ -1,7 +1,7 @@
 """Exports without Spark, and what readers find. The tasks run in this process, or in a process of their own that is killed on
 its way:
 
-    python -m tests.spark.exporting STORE OUT POINT PASSAGE [full]
+    python -m tests.spark.exporting STORE OUT POINT PASSAGE [full|checkpoint]
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any
 import pyarrow.dataset as ds
 
 from orbitmq.shm import crash_point
+from orbitmq.spark.export import run_log
 from orbitmq.spark.export.here import tasks_here
 from orbitmq.spark.export.plan import Wish
 from orbitmq.spark.export.topics import ExportReport, run_export
@@ -69,10 +70,12 @@ class Plan:
             self._kill()
 
 
-def main(store: str, out: str, point: str, passage: str, full: str = "") -> None:
+def main(store: str, out: str, point: str, passage: str, how: str = "") -> None:
     crash_point.BUILT = True
     crash_point.lib = Plan(point, int(passage), lambda: os.kill(os.getpid(), signal.SIGKILL))
-    export_here(Path(store), Path(out), full=bool(full))
+    if how == "checkpoint":  # at each run
+        run_log.EVERY = 1
+    export_here(Path(store), Path(out), full=how == "full")
 
 
 if __name__ == "__main__":

@@ -20,11 +20,12 @@ from tests.spark.stored_topics import StoredTopics
 from tests.waiting import WATCHDOG_S
 
 ROOT = Path(__file__).resolve().parents[2]
-SOURCES = ("spark/export/folder.py", "spark/export/task.py")
+SOURCES = ("spark/export/folder.py", "spark/export/run_log.py", "spark/export/task.py")
 POINTS = [point for source in SOURCES for point in re.findall(r'crash_point\("(\w+)"\)', (ROOT / source).read_text())] + [
     "atomic_file_written",
     "atomic_file_renamed",
 ]
+OF_CHECKPOINT = {"export_run_log_summed"}
 OF_FULL = {"export_folder_removed", "export_folder_dropped"}
 LATER = {"export_folder_renamed": 3, "export_task_synced": 4, "atomic_file_written": 2, "atomic_file_renamed": 2}
 
@@ -32,6 +33,12 @@ LATER = {"export_folder_renamed": 3, "export_task_synced": 4, "atomic_file_writt
 @pytest.fixture
 def stored(tmp_path: Path) -> StoredTopics:
     return days_of_messages(tmp_path / "store")
+
+
+def killed(stored: StoredTopics, out: Path, point: str, passage: int, *how: str) -> None:
+    command = [sys.executable, "-m", "tests.spark.exporting", str(stored.root), str(out), point, str(passage), *how]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=WATCHDOG_S)
+    assert done.returncode == -signal.SIGKILL, (done.stdout, done.stderr)
 
 
 def check_meanwhile(out: Path, stored: StoredTopics) -> None:
@@ -48,9 +55,7 @@ def test_killed_at_every_step(tmp_path: Path, stored: StoredTopics, point: str, 
     before = seen(out)
     add(stored, 200)
     full = ["full"] if point in OF_FULL else []
-    command = [sys.executable, "-m", "tests.spark.exporting", str(stored.root), str(out), point, str(passage), *full]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=WATCHDOG_S)
-    assert done.returncode == -signal.SIGKILL, (done.stdout, done.stderr)
+    killed(stored, out, point, passage, *(["checkpoint"] if point in OF_CHECKPOINT else full))
     check_meanwhile(out, stored)
     assert full or set(before) <= set(seen(out))
     add(stored, 50)
@@ -59,3 +64,23 @@ def test_killed_at_every_step(tmp_path: Path, stored: StoredTopics, point: str, 
     assert seen(out) == sorted(row[:4] for row in stored.rows)
     assert export_here(stored.root, out).run is None
     assert not list((out / OWN / "staging").iterdir())
+
+
+@pytest.mark.parametrize("point", ["export_run_log_summed", "atomic_file_written", "atomic_file_renamed"])
+def test_killed_at_a_checkpoint(tmp_path: Path, stored: StoredTopics, point: str) -> None:
+    """The run before has left a checkpoint, and this one is killed while it writes the next: its first file of all."""
+    out = tmp_path / "out"
+    for _ in range(3):
+        export_here(stored.root, out)
+        add(stored, 20)
+    checkpoint = out / OWN / "checkpoint"
+    killed(stored, out, "export_folder_opened", 1, "checkpoint")
+    first = checkpoint.read_bytes()
+    export_here(stored.root, out)
+    add(stored, 20)
+    killed(stored, out, point, 1, "checkpoint")
+    assert (checkpoint.read_bytes() != first) is (point == "atomic_file_renamed")
+    assert checkpoint.with_name("checkpoint.tmp").exists() is (point == "atomic_file_written")
+    export_here(stored.root, out)
+    assert seen(out) == sorted(row[:4] for row in stored.rows)
+    assert not checkpoint.with_name("checkpoint.tmp").exists()

@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from orbitmq.errors import ExportDamaged
-from orbitmq.spark.export.manifest import COMPLETE, PENDING, End, ExportFile, Gap, Mark, Range, Run, State, decoded
+from orbitmq.spark.export.manifest import COMPLETE, PENDING, End, ExportFile, Gap, Mark, Range, Run, decoded
+from orbitmq.spark.export.state import State
 
 NUMBERS = st.integers(0, 1 << 62)
 QUEUES = st.integers(0, 9)

@@ -146,6 +146,18 @@ def test_full_begins_again(tmp_path: Path) -> None:
     assert export_here(stored.root, out).run is None
 
 
+def test_full_of_a_topic_that_has_become_empty(tmp_path: Path) -> None:
+    """Goal: what one run took out stays out after another one has replaced the rest. Method: each of two topics begins again,
+    the first with nothing."""
+    stored = filled(tmp_path / "store", "a", "b", count=4)
+    out = tmp_path / "out"
+    export_here(stored.root, out)
+    shutil.rmtree(stored.root / "consumequeue" / "a")
+    for topic in ("a", "b"):
+        export_here(stored.root, out, topic, full=True)
+    assert {file.topic for file in ExportFolder(out).state().files} == {"b"} and seen(out) == wanted(stored, "b")
+
+
 def test_another_shape_is_refused(tmp_path: Path) -> None:
     stored = filled(tmp_path / "store", "a", count=4)
     out = tmp_path / "out"
