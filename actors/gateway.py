@@ -8,12 +8,15 @@ import mmap
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
+from pathlib import Path
 from typing import Any
 
 from orbitmq.actors.actor import CoreActor
 from orbitmq.actors.complaints import Complaints
+from orbitmq.actors.guard import Guard
 from orbitmq.actors.listener import bound_address
 from orbitmq.actors.pages import PAGE_GATEWAY
+from orbitmq.actors.piece import Piece
 from orbitmq.actors.tree import Tree
 from orbitmq.errors import OrbitError
 from orbitmq.native._core import ffi, lib
@@ -22,7 +25,7 @@ from orbitmq.remoting.heartbeat import Subscription
 from orbitmq.remoting.host import Host
 from orbitmq.remoting.rare import Rare
 from orbitmq.remoting.registration import Registration
-from orbitmq.remoting.request import AGAIN, Client, Origin, Request
+from orbitmq.remoting.request import AGAIN, SYSTEM_ERROR, Answer, Client, Origin, Request
 from orbitmq.shm import runtime
 from orbitmq.shm.control_socket import Answer as Said
 from orbitmq.shm.control_socket import ControlSocket
@@ -44,6 +47,8 @@ class Gateway(CoreActor):
         super().__init__(tree, PAGE_GATEWAY, tree.gateway.fileno())
         self._complaints = Complaints(tree.settings.name)
         self._memory: mmap.mmap | None = None
+        rules = tree.settings.acl
+        self._guard = Guard(self.handle, Path(rules), self._complaints.say) if rules else None
         topics, creates = TopicTable(tree.topics), tree.settings.auto_create_topics
         host = Host(tree.settings.name, topics, self._ask, self._tell, self, self._name, creates, tree.settings, tree.control)
         self._rare = Rare(host)
@@ -55,6 +60,8 @@ class Gateway(CoreActor):
         if self._memory is None:
             self._attach()
         self._check()
+        if self._guard is not None:
+            self._guard.look()
         self._rare.look()
         limit_ms = min(limit_ms, math.ceil(1000 * self._check_backs.pause_s))
         super().run(limit_ms if self._memory is not None else TRY_AGAIN_MS)
@@ -66,7 +73,9 @@ class Gateway(CoreActor):
             self._rare.gone(Client(gone.connection, gone.epoch))
         asked = ffi.new("struct gateway_request *")
         while lib.gateway_asked(self.handle, asked):
-            answer = self._rare.answer(_request(asked))
+            request = _request(asked)
+            why = self._guard.refusal(asked, request) if self._guard is not None else None
+            answer = self._rare.answer(request) if why is None else Answer(SYSTEM_ERROR, why)
             if answer is AGAIN:
                 lib.gateway_again(self.handle, asked)
                 continue
@@ -101,17 +110,17 @@ class Gateway(CoreActor):
             return bool(lib.gateway_tell(self.handle, tuple(client), header, body, len(body)))
 
     def _name(self, client: Client, client_id: str) -> None:
-        piece = _Piece(client_id)
+        piece = Piece(client_id)
         lib.gateway_name(self.handle, tuple(client), piece.slice)
 
     def subscribe(self, group: str, subscription: Subscription) -> None:
         """See Filters in remoting/host.py."""
-        texts = [_Piece(text) for text in (group, subscription.topic, subscription.expression)]
+        texts = [Piece(text) for text in (group, subscription.topic, subscription.expression)]
         name, topic, expression = (each.slice for each in texts)
         lib.gateway_subscribe(self.handle, name, topic, subscription.kind == "SQL92", expression)
 
     def unsubscribe(self, group: str) -> None:
-        name = _Piece(group)
+        name = Piece(group)
         lib.gateway_unsubscribe(self.handle, name.slice)
 
     def _check(self) -> None:
@@ -150,23 +159,14 @@ class Gateway(CoreActor):
             return control.ask(operation, ANSWER_S, **fields)
 
 
-class _Piece:
-    """A text for C, as long as this lives."""
-
-    def __init__(self, text: str) -> None:
-        self._data = text.encode(errors="replace")
-        self._kept = ffi.from_buffer("uint8_t[]", self._data)
-        self.slice = ffi.new("struct slice *", {"data": self._kept, "size": len(self._data)})[0]
-
-
 @contextmanager
 def _header(code: int, remark: str | None, fields: Mapping[str, str] | None) -> Iterator[Any]:
     """A header for C. It points to texts that are kept as long as the block runs."""
     header = ffi.new("struct remoting_header *", {"code": code, "has_fields": fields is not None})
-    kept: list[_Piece] = []
+    kept: list[Piece] = []
 
     def piece(text: str) -> Any:
-        kept.append(_Piece(text))
+        kept.append(Piece(text))
         return kept[-1].slice
 
     if remark is not None:

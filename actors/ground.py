@@ -17,6 +17,7 @@ from typing import Any
 
 from orbitmq.actors import scheduler
 from orbitmq.actors.expiry_clock import ExpiryClock
+from orbitmq.actors.guard import check_rules
 from orbitmq.actors.listener import bound_address, open_listener, store_host
 from orbitmq.actors.presence import Presence
 from orbitmq.actors.purges import Purges
@@ -99,6 +100,7 @@ class Ground:
         if report.read_only:
             self.settings = replace(self.settings, read_only=True)
         settings = self.settings
+        check_rules(settings.acl)
         address = listen_address(settings.listen)
         listener = None if address is None else open_listener(address)
         core = core_settings(settings)

@@ -12,7 +12,7 @@ from orbitmq.errors.remedy import Face, Knob, library
 OPTIONS = {"tags": "tag", "keys": "key", "choice=cut": "cut", "choice=skip": "skip"}
 # Settings with an option of `orbitmq up`. It accepts all others with --set.
 OF_UP = (
-    "flush", "flush_interval_ms", "handlers", "listen", "log_file_size", "message_max", "namesrv", "retention_hours",
+    "acl", "flush", "flush_interval_ms", "handlers", "listen", "log_file_size", "message_max", "namesrv", "retention_hours",
     "retention_bytes",
 )  # fmt: skip
 

@@ -71,6 +71,10 @@ def up(
         str | None,
         typer.Option(metavar="ADDRESSES", help=usual("RocketMQ's name servers that this broker joins: a:9876;b:9876.", "none")),
     ] = None,
+    acl: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help=usual("Accounts of RocketMQ's clients and what they may do: plain_acl.yml.", "none")),
+    ] = None,
     settings: Annotated[
         list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Any other setting, such as queue_file_units=1000.")
     ] = None,
@@ -95,6 +99,7 @@ def up(
         "retention_bytes": retention_bytes,
         "listen": listen,
         "namesrv": namesrv,
+        "acl": None if acl is None else str(acl.absolute()),
     }
     options |= {key: value for key, value in given.items() if value is not None}
     options["name"] = broker_name(name)

@@ -14,6 +14,7 @@ class Remembered(TypedDict, Generic[_Unsaid], total=False):
     """The settings that a store remembers. docs/operations.md says what each is for. _Unsaid: None if a setting may be left out
     by that name."""
 
+    acl: str | _Unsaid
     advertise: str | _Unsaid
     after_failed_sync: Literal["refuse", "go-on"] | _Unsaid
     auto_create_topics: bool | _Unsaid

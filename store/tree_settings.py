@@ -7,6 +7,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Any
 
 from orbitmq.errors import SettingError
@@ -62,6 +63,7 @@ class TreeSettings:
     listen: the address at which RocketMQ's clients may connect (listen_address.py); empty: nowhere.
     namesrv: RocketMQ's name servers that are told where this broker is, such as a:9876;b:9876; empty: none.
     advertise: the address that they are told, if it is another than `listen`.
+    acl: the file of accounts and permissions by which RocketMQ's clients are let in; empty: all of them may do everything.
     auto_create_topics: whether a send of such a client to a topic that does not exist makes it, as in RocketMQ.
     owner: pid of the process whose death ends the tree; 0: none.
     together: what placement means on this machine.
@@ -97,6 +99,7 @@ class TreeSettings:
     listen: str = ""
     namesrv: str = ""
     advertise: str = ""
+    acl: str = ""
     auto_create_topics: bool = True
     owner: int = 0
     together: bool = field(default_factory=bool)  # no setting
@@ -111,7 +114,7 @@ class TreeSettings:
 OWN_KINDS: dict[str, type] = {"name": str, "handlers": int, "placement": str, "group": str, "spin_us": int} | {
     each.name: type(each.default)
     for each in fields(TreeSettings)
-    if isinstance(each.default, int | float) or each.name in ("listen", "namesrv", "advertise")
+    if isinstance(each.default, int | float) or each.name in ("listen", "namesrv", "advertise", "acl")
 }
 FILE_KINDS: dict[str, type] = {each.name: type(each.default) for each in fields(StoreSettings)}
 # The type of each setting.
@@ -231,6 +234,11 @@ def _check_addresses(settings: TreeSettings) -> None:
             raise refused(name, value, why) from None
     if settings.namesrv and not settings.listen:
         raise refused("namesrv", settings.namesrv, "no client could reach this broker", hint("use {listen} too"))
+    path: Any = settings.acl
+    if not isinstance(path, str) or (path and not Path(path).is_absolute()):
+        raise refused("acl", path, "it must be the absolute path of a file, because the store remembers it")
+    if path and not settings.listen:
+        raise refused("acl", path, "no client whom these rules are for could reach this broker", hint("use {listen} too"))
 
 
 def _together(placement: str) -> bool:

@@ -47,6 +47,7 @@ TESTED_BY: dict[str, str] = {
     "actors/peer.py": "tests/actors/test_strangers.py",
     "actors/purges.py": "tests/actors/test_topic_changes.py",
     "actors/recovery.py": "tests/cli/test_starter.py",
+    "actors/guard.py": "tests/actors/test_gateway_acl.py",
     "actors/listener.py": "tests/actors/test_gateway.py",
     "actors/reput.py": "tests/actors/test_topic_deletion.py",
     "actors/spec.py": "tests/actors/test_gateway.py",

@@ -26,4 +26,6 @@ void gateway_name(struct gateway *gateway, struct gateway_client client, struct 
 bool gateway_give_up(struct gateway *gateway, uint64_t offset, uint64_t physical_offset);
 bool gateway_subscribe(struct gateway *gateway, struct slice group, struct slice topic, bool sql, struct slice text);
 void gateway_unsubscribe(struct gateway *gateway, struct slice group);
+void gateway_guard(struct gateway *gateway, struct acl *acl);
+bool gateway_permits(const struct gateway *gateway, const struct gateway_request *request, bool group, struct slice name);
 uint32_t gateway_connections(const struct gateway *gateway);

@@ -60,6 +60,7 @@ void gateway_close(struct gateway *gateway)
         reader_free(gateway->reader);
     }
     gateway_filters_free(&gateway->filters);
+    acl_free(gateway->acl);
     free(gateway->cursors);
     free(gateway->holds);
     free(gateway->sent);
@@ -151,6 +152,8 @@ static enum gateway_served serve(struct gateway *gateway, struct connection *con
     const uint8_t *const body = connection->in + connection->in_from + frame->body_at;
     if (header->flag & REMOTING_RESPONSE)
         return GATEWAY_SERVED; /* to nothing that we asked */
+    if (!connection->parsed && !gateway_admits(gateway, &asker, connection->peer, header, (struct slice){body, frame->body_size}))
+        return GATEWAY_SERVED;
     switch (header->code) {
     case GATEWAY_SEND:
     case GATEWAY_SEND_V2:

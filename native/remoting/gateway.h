@@ -11,6 +11,7 @@
 #define ORBITMQ_GATEWAY_H
 
 #include "actors/run.h"
+#include "remoting/acl.h"
 #include "remoting/remoting_header.h"
 #include "shared/attachment.h"
 
@@ -74,6 +75,12 @@ bool gateway_give_up(struct gateway *gateway, uint64_t offset, uint64_t physical
 bool gateway_subscribe(struct gateway *gateway, struct slice group, struct slice topic, bool sql, struct slice text);
 /* Nobody belongs to the group any more. */
 void gateway_unsubscribe(struct gateway *gateway, struct slice group);
+
+/* Serves from now on only what these rules allow; NULL: everything. It takes them over. */
+void gateway_guard(struct gateway *gateway, struct acl *acl);
+
+/* Whether who has sent this request may read for this group, or from this topic; for names that stand in the body. */
+bool gateway_permits(const struct gateway *gateway, const struct gateway_request *request, bool group, struct slice name);
 
 /* Connections that are open now. */
 uint32_t gateway_connections(const struct gateway *gateway);

@@ -78,6 +78,7 @@ struct gateway {
     bool listening;      /* the listener is in the poll */
     bool attached;       /* there is a session */
     bool stopping;
+    struct acl *acl;     /* NULL: everybody may do everything */
     struct sender sender;
     struct reader *reader;
     uint32_t *cursors;   /* by queue slot: the reader's cursor + 1 */
@@ -129,6 +130,10 @@ void gateway_add_text(struct remoting_header *answer, const char *name, const ch
 /* gateway_send.c */
 enum gateway_served gateway_send(struct gateway *gateway, const struct gateway_asker *asker, const struct remoting_header *header,
                                  const uint8_t *data, uint32_t size);
+
+/* gateway_guard.c: false: the request was refused, and answered. */
+bool gateway_admits(struct gateway *gateway, const struct gateway_asker *asker, const char *peer, const struct remoting_header *header,
+                    struct slice body);
 
 /* gateway_transaction.c: a request that ends a transaction, and its answer. */
 enum gateway_served gateway_end(struct gateway *gateway, const struct gateway_asker *asker, const struct remoting_header *header);

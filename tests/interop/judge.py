@@ -40,6 +40,7 @@ class Judge:
     """One JVM with at most one broker in it."""
 
     def __init__(self, tools: Toolchain, folder: Path) -> None:
+        self._home = folder
         conf = folder / "conf"
         conf.mkdir(parents=True, exist_ok=True)
         (conf / "logback_tools.xml").write_bytes((SOURCES / "logback.xml").read_bytes())  # mqadmin looks for it
@@ -65,9 +66,22 @@ class Judge:
         """The id with this broker's address in it, if the usual port was taken on this machine."""
         return f"7F000001{self._ports['port']:08X}{message_id[16:]}"
 
-    def start(self, store: Path, files: Files, *, index_safe: bool = False, check_ms: int = 3_600_000) -> None:
+    def start(
+        self,
+        store: Path,
+        files: Files,
+        *,
+        index_safe: bool = False,
+        check_ms: int = 3_600_000,
+        rules: str | None = None,
+        operator: tuple[str, str] | None = None,
+    ) -> None:
         """A broker on the store, and a client of it. index_safe: its setting messageIndexSafe. check_ms: the age at which it
-        asks producers about open transactions, transactionTimeOut."""
+        asks producers about open transactions, transactionTimeOut. rules: what its plain_acl.yml says; operator: an
+        administrator's access key and secret key, as which the judge makes topics."""
+        if rules is not None:
+            (self._home / "conf" / "plain_acl.yml").write_text(rules)
+        key = {} if operator is None else dict(zip(("key", "secret"), operator, strict=True))
         sizes = {
             "logFileSize": files.log_file_size,
             "queueFileSize": 20 * files.queue_file_units,
@@ -75,7 +89,8 @@ class Judge:
             "indexEntries": files.index_entries,
             "messageMax": min(4 << 20, files.log_file_size // 2),
         }
-        self.ask("start", store=str(store), messageIndexSafe=index_safe, transactionTimeOut=check_ms, **sizes, **self._ports)
+        said = {**sizes, **key, **self._ports}
+        self.ask("start", store=str(store), messageIndexSafe=index_safe, transactionTimeOut=check_ms, **said)
         self.running = True
 
     def stop(self) -> None:

@@ -30,4 +30,5 @@ def provide() -> Toolchain:
     """Fetches and compiles what is missing. Raises: MavenError."""
     java = maven.tool("java", "Java (default-jre-headless)")
     version = os.environ.get("ROCKETMQ_VERSION", "")
-    return Toolchain(java, maven.rocketmq(KEPT, SOURCES / "pom.xml", [SOURCES / "Judge.java"], version))
+    sources = [SOURCES / "Judge.java", SOURCES / "Signed.java"]
+    return Toolchain(java, maven.rocketmq(KEPT, SOURCES / "pom.xml", sources, version))

@@ -164,6 +164,12 @@ public final class Judge {
                 return came(order.getString("member"));
             case "quit":
                 return quit(order.getString("member"));
+            case "askSigned":
+                return Signed.ask(order);
+            case "sendSigned":
+                return Signed.send(order, names());
+            case "consumeSigned":
+                return Signed.consume(order, names());
             case "committed":
                 return committed(topic, order.getString("group"));
             default:
@@ -202,6 +208,7 @@ public final class Judge {
         config.setAutoCreateTopicEnable(false);
         config.setAutoCreateSubscriptionGroup(false);
         config.setEnablePropertyFilter(true);
+        config.setAclEnable(order.getString("key") != null);
         // Halves of an earlier life are asked about at once, and then every second.
         config.setTransactionTimeOut(order.getIntValue("transactionTimeOut"));
         config.setTransactionCheckInterval(1000);
@@ -218,7 +225,10 @@ public final class Judge {
         broker = made;
         brokerAddress = broker.getBrokerAddr();
         connect(namesAddress);
-        admin = new DefaultMQAdminExt();
+        admin = new DefaultMQAdminExt(Signed.hook(order));
+        if (config.isAclEnable()) {
+            admin.setInstanceName(Signed.name());
+        }
         admin.setNamesrvAddr(namesAddress);
         admin.start();
         createGroup(consumer.getConsumerGroup());

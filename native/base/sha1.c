@@ -1,0 +1,120 @@
+#include "base/sha1.h"
+
+#include "base/bytes.h"
+
+#include <string.h>
+
+static inline uint32_t rotate(uint32_t value, unsigned bits) { return value << bits | value >> (32 - bits); }
+
+/* One round: `mixed` is the round's function of b, c and d, plus its constant. */
+#define ROUND(mixed)                                                                                                               \
+    do {                                                                                                                           \
+        const uint32_t next = rotate(a, 5) + (mixed) + e + word[i & 15];                                                           \
+        e = d;                                                                                                                     \
+        d = c;                                                                                                                     \
+        c = rotate(b, 30);                                                                                                         \
+        b = a;                                                                                                                     \
+        a = next;                                                                                                                  \
+    } while (0)
+#define EXTEND() (word[i & 15] = rotate(word[(i + 13) & 15] ^ word[(i + 8) & 15] ^ word[(i + 2) & 15] ^ word[i & 15], 1))
+
+static void add_blocks(uint32_t state[5], const uint8_t *data, size_t count)
+{
+    for (; count; count--, data += SHA1_BLOCK) {
+        uint32_t word[16];
+        uint32_t a = state[0], b = state[1], c = state[2], d = state[3], e = state[4];
+        unsigned i;
+        for (i = 0; i < 16; i++) {
+            word[i] = load_be32(data + 4 * i);
+            ROUND((d ^ (b & (c ^ d))) + 0x5A827999u);
+        }
+        for (; i < 20; i++) {
+            EXTEND();
+            ROUND((d ^ (b & (c ^ d))) + 0x5A827999u);
+        }
+        for (; i < 40; i++) {
+            EXTEND();
+            ROUND((b ^ c ^ d) + 0x6ED9EBA1u);
+        }
+        for (; i < 60; i++) {
+            EXTEND();
+            ROUND(((b & c) | (d & (b | c))) + 0x8F1BBCDCu);
+        }
+        for (; i < 80; i++) {
+            EXTEND();
+            ROUND((b ^ c ^ d) + 0xCA62C1D6u);
+        }
+        state[0] += a;
+        state[1] += b;
+        state[2] += c;
+        state[3] += d;
+        state[4] += e;
+    }
+}
+
+void sha1_begin(struct sha1 *sha1)
+{
+    *sha1 = (struct sha1){.state = {0x67452301u, 0xEFCDAB89u, 0x98BADCFEu, 0x10325476u, 0xC3D2E1F0u}};
+}
+
+void sha1_add(struct sha1 *sha1, const void *data, size_t size)
+{
+    const uint8_t *at = data;
+    const size_t held = sha1->size % SHA1_BLOCK;
+    if (!size)
+        return;
+    sha1->size += size;
+    if (held) {
+        const size_t some = size < SHA1_BLOCK - held ? size : SHA1_BLOCK - held;
+        memcpy(sha1->rest + held, at, some);
+        at += some;
+        size -= some;
+        if (held + some < SHA1_BLOCK)
+            return;
+        add_blocks(sha1->state, sha1->rest, 1);
+    }
+    add_blocks(sha1->state, at, size / SHA1_BLOCK);
+    memcpy(sha1->rest, at + (size & ~(size_t)(SHA1_BLOCK - 1)), size % SHA1_BLOCK);
+}
+
+void sha1_end(struct sha1 *sha1, uint8_t digest[SHA1_SIZE])
+{
+    static const uint8_t padding[SHA1_BLOCK] = {0x80};
+    const uint64_t bits = 8 * sha1->size;
+    const size_t held = sha1->size % SHA1_BLOCK;
+    uint8_t length[8];
+    store_be32(length, (uint32_t)(bits >> 32));
+    store_be32(length + 4, (uint32_t)bits);
+    sha1_add(sha1, padding, (held < 56 ? 56 : 56 + SHA1_BLOCK) - held);
+    sha1_add(sha1, length, sizeof length);
+    for (unsigned i = 0; i < 5; i++)
+        store_be32(digest + 4 * i, sha1->state[i]);
+}
+
+void hmac_key(struct hmac_key *made, const void *key, size_t size)
+{
+    uint8_t block[SHA1_BLOCK] = {0};
+    if (size > SHA1_BLOCK) {
+        sha1_begin(&made->inner);
+        sha1_add(&made->inner, key, size);
+        sha1_end(&made->inner, block);
+    } else if (size) {
+        memcpy(block, key, size);
+    }
+    for (unsigned i = 0; i < SHA1_BLOCK; i++)
+        block[i] ^= 0x36;
+    sha1_begin(&made->inner);
+    sha1_add(&made->inner, block, SHA1_BLOCK);
+    for (unsigned i = 0; i < SHA1_BLOCK; i++)
+        block[i] ^= 0x36 ^ 0x5C;
+    sha1_begin(&made->outer);
+    sha1_add(&made->outer, block, SHA1_BLOCK);
+}
+
+void hmac_end(const struct hmac_key *key, struct sha1 *inner, uint8_t digest[SHA1_SIZE])
+{
+    struct sha1 outer = key->outer;
+    sha1_end(inner, digest);
+    sha1_add(&outer, digest, SHA1_SIZE);
+    sha1_end(&outer, digest);
+}
