@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from contextlib import closing
 
 from orbitmq.actors.actor import CoreActor
@@ -18,6 +19,7 @@ from orbitmq.shm.control_socket import ControlSocket
 from orbitmq.shm.crash_point import crash_point
 from orbitmq.store import positions, work_files, work_plan
 
+PLAN_AGAIN_S = 0.05  # after a plan that could not be read
 ANSWER_S = 10.0  # how long the coordinator may take to answer
 LAST_STEPS = 100  # at a stop; who answers more than that is told that it was too late
 
@@ -90,7 +92,12 @@ class Dispatcher(CoreActor):
         """Its version is read first, so that a plan that comes meanwhile is taken again."""
         layout = self.tree.settings.layout
         version = lib.control_work_version(self.tree.control)
-        groups = work_plan.load(layout, self.tree.generation)
+        try:
+            groups = work_plan.load(layout, self.tree.generation)
+        except OSError as failure:  # nothing is handed out until it can be read
+            self._complaints.say(f"cannot read the plan of work yet: {layout.work_plan}: {failure.strerror}")
+            time.sleep(PLAN_AGAIN_S)
+            return
         crash_point("dispatcher_loaded")
         lib.dispatcher_begin(self.handle, version)
         self._version = version

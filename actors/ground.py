@@ -116,6 +116,7 @@ class Ground:
         tree.listener = self.presence.listener
         if listener is not None:
             tree.gateway, tree.listens = listener, str(bound_address(listener))
+            tree.gateway_event = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         tree.notes = report.notes
         self._tree = tree
         size = settings.files.log_file_size

@@ -22,7 +22,7 @@ class Tree:
     listener: the control socket, bound by the supervisor, so that it outlives a coordinator.
     keeper: the coordinator's end of its socket to the supervisor's descriptor store, one for each life.
     gateway: the socket at which RocketMQ's clients connect, if they may; the supervisor's, so that it outlives a gateway.
-        listens: its address.
+        listens: its address. gateway_event: an eventfd by which reput ends the gateway's sleep, or -1.
     notes: what the start reports to those who look at the tree.
     post: the coordinator's end of a socket on which the supervisor hands over another control socket when the first one lost
         its name.
@@ -40,6 +40,7 @@ class Tree:
     keeper: socket.socket | None = None
     post: socket.socket | None = None
     gateway: socket.socket | None = None
+    gateway_event: int = -1
     listens: str = ""
     notes: tuple[Note, ...] = ()
     _lane_array: Any = field(default=None, repr=False)
@@ -50,6 +51,7 @@ class Tree:
         core = lib.attachment_open(self.control, self.topics, self.wake, self._lane_array, len(self.lanes), page)
         if core == ffi.NULL:
             raise MemoryError("struct tree")
+        lib.attachment_give_event(core, self.gateway_event)
         return core
 
     def positions(self) -> Any:

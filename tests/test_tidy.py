@@ -217,6 +217,7 @@ NAPS = {
     "native/actors/reput.c": "until a full disk has room again",
     "client/connection.py": "until a coordinator's successor listens",
     "actors/reput.py": "until a coordinator answers",
+    "actors/dispatcher.py": "until it may open files again",
     "client/redrive.py": "until what a killed process had sent is in the log and the index",
     "cli/group.py": "the time over which a rate is measured",
     "actors/ground.py": "until a predecessor's lock is free",

@@ -22,18 +22,19 @@ static void ring_waiter(struct reput *reput, uint32_t slot, uint32_t *wakes, uin
     ++*dirty;
 }
 
-/* True if the dispatcher hands out from this queue. relaxed: the full fence before orders it after what was published [J1] */
-static bool is_worked(const struct reput *reput, uint32_t slot)
+/* True if the dispatcher hands out from this queue (worked), or the gateway holds requests for it (held). relaxed: the full fence before
+ * orders it after what was published [J1, Y1] */
+static bool is_named(const _Atomic uint64_t *words, uint32_t slot)
 {
-    return atomic_load_explicit(&reput->tree->control->worked[slot / 64], memory_order_relaxed) >> (slot % 64) & 1;
+    return atomic_load_explicit(&words[slot / 64], memory_order_relaxed) >> (slot % 64) & 1;
 }
 
 static void wake_waiters(struct reput *reput)
 {
-    bool worked = reput->all;
+    bool worked = reput->all, held = reput->all;
     struct attachment *tree = reput->tree;
     uint32_t wakes = 0, dirty = 0;
-    atomic_thread_fence(memory_order_seq_cst); /* [I2, J1, K2] */
+    atomic_thread_fence(memory_order_seq_cst); /* [I2, J1, K2, Y1] */
     if (reput->all) {
         const uint32_t queues = atomic_load_explicit(&tree->topics->queue_count, memory_order_acquire);
         for (uint32_t slot = 0; slot < queues; slot++)
@@ -42,11 +43,14 @@ static void wake_waiters(struct reput *reput)
     } else {
         for (uint32_t i = 0; i < reput->touched_count; i++) {
             ring_waiter(reput, reput->touched[i], &wakes, &dirty);
-            worked = worked || is_worked(reput, reput->touched[i]);
+            worked = worked || is_named(tree->control->worked, reput->touched[i]);
+            held = held || is_named(tree->control->held, reput->touched[i]);
         }
     }
     if (worked)
         wakes += bell_ring(&tree->wake->dispatcher);
+    if (held)
+        wakes += attachment_ring_gateway(tree);
     if (dirty)
         wakes += bell_ring(&tree->wake->notifier);
     /* relaxed: the fence above orders it after max_offset; the scheduler stores it, announces, and looks at max_offset [K2] */

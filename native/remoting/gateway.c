@@ -1,7 +1,7 @@
 /* The loop: connections come and go, frames are found and served, and the loop sleeps until there is news.
  *
  * It sleeps in epoll, except while a send waits for its verdict: then it sleeps behind its session's bell, and looks at the sockets at
- * least once a millisecond. While pulls are held or replies awaited, it looks every few milliseconds whether there is something for them.
+ * least once a millisecond. While pulls are held or replies awaited, reput ends its sleep (gateway_hold.c).
  */
 #include "base/crash_point.h"
 #include "remoting/gateway_parts.h"
@@ -14,10 +14,8 @@
 
 #define EVENTS 64
 #define SENT_LOOK_NS UINT64_C(1000000)
-#define HOLDS_LOOK_MS 2
 #define LOOK_MS 100
 #define IDLE_LOOK_MS 1000u
-#define CONNECTION_LISTENER UINT32_MAX
 
 struct gateway *gateway_open(struct attachment *tree, int listener)
 {
@@ -30,7 +28,7 @@ struct gateway *gateway_open(struct attachment *tree, int listener)
     gateway->poll = epoll_create1(EPOLL_CLOEXEC);
     gateway->cursors = calloc(tree->topics->queue_capacity, sizeof *gateway->cursors);
     gateway->reader = reader_open(tree->control, tree->topics, settings->store, settings->log_file_size, settings->queue_file_units);
-    if (gateway->poll < 0 || !gateway->cursors || !gateway->reader) {
+    if (gateway->poll < 0 || !gateway->cursors || !gateway->reader || !gateway_holds_open(gateway)) {
         const int error = errno;
         gateway_close(gateway);
         errno = error;
@@ -43,6 +41,7 @@ static void drop(struct gateway *gateway, struct connection *connection)
 {
     gateway->connections[connection->index] = NULL;
     gateway->count--;
+    gateway->holds_until_ms = 0; /* its own are looked for */
     connection_free(connection);
 }
 
@@ -62,6 +61,7 @@ void gateway_close(struct gateway *gateway)
     gateway_filters_free(&gateway->filters);
     acl_free(gateway->acl);
     free(gateway->cursors);
+    free(gateway->held);
     free(gateway->holds);
     free(gateway->sent);
     free(gateway->ids);
@@ -349,17 +349,38 @@ static void end_idle(struct gateway *gateway)
     }
 }
 
+static uint32_t serve_waiters(struct gateway *gateway) { return gateway_look_at_holds(gateway) + gateway_push_replies(gateway); }
+
+/* Sleeps at most timeout_ms, unless there is news for those who wait for messages. As epoll_wait. */
+static int await_events(struct gateway *gateway, struct epoll_event *events, int timeout_ms)
+{
+    if (!timeout_ms || !gateway_listens(gateway))
+        return epoll_wait(gateway->poll, events, EVENTS, timeout_ms);
+    const uint32_t ticket = gateway_announce(gateway);
+    const uint32_t news = serve_waiters(gateway);
+    const int count = epoll_wait(gateway->poll, events, EVENTS, news ? 0 : gateway_longest_sleep(gateway, timeout_ms));
+    const int error = errno;
+    gateway_awake(gateway, ticket);
+    errno = error;
+    return count;
+}
+
 /* Serves what epoll names, waiting for it at most timeout_ms. -1 at a signal. */
 static int serve_events(struct gateway *gateway, int timeout_ms)
 {
     struct epoll_event events[EVENTS];
-    const int count = epoll_wait(gateway->poll, events, EVENTS, timeout_ms);
+    const int count = await_events(gateway, events, timeout_ms);
     uint32_t done = 0;
     if (count < 0)
         return errno == EINTR ? -1 : 0;
     for (int i = 0; i < count; i++) {
         if (events[i].data.u32 == CONNECTION_LISTENER) {
             accept_all(gateway);
+            done++;
+            continue;
+        }
+        if (events[i].data.u32 == CONNECTION_EVENT) {
+            gateway_take_event(gateway);
             done++;
             continue;
         }
@@ -381,8 +402,7 @@ static uint32_t serve_news(struct gateway *gateway)
     uint32_t done = gateway_answer_sent(gateway);
     if (gateway->stalled_count && gateway->attached)
         done += serve_stalled(gateway);
-    done += gateway_look_at_holds(gateway);
-    done += gateway_push_replies(gateway);
+    done += serve_waiters(gateway);
     end_idle(gateway);
     finish_round(gateway);
     return done;
@@ -421,12 +441,8 @@ enum run_result gateway_run(struct gateway *gateway, uint32_t limit_ms)
     bool busy = true;
     listen_now(gateway, true);
     for (;;) {
-        int timeout_ms = LOOK_MS;
-        if (busy || unanswered(gateway) || (gateway->stalled_count && gateway->attached))
-            timeout_ms = 0;
-        else if (gateway->hold_count || gateway->replies.until_ms)
-            timeout_ms = HOLDS_LOOK_MS;
-        const int events = serve_events(gateway, timeout_ms);
+        const bool awake = busy || unanswered(gateway) || (gateway->stalled_count && gateway->attached);
+        const int events = serve_events(gateway, awake ? 0 : LOOK_MS);
         const uint32_t news = serve_news(gateway);
         busy = events > 0 || news;
         attachment_beat(gateway->tree);

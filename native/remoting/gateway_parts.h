@@ -28,6 +28,8 @@ enum gateway_ask { GATEWAY_SEND = 10, GATEWAY_PULL = 11, GATEWAY_MAX_OFFSET = 30
 
 #define GATEWAY_VERSION 407  /* RocketMQ 4.9.7's, whose answers these are */
 #define GATEWAY_HOLDS 65536u
+#define CONNECTION_LISTENER UINT32_MAX
+#define CONNECTION_EVENT (UINT32_MAX - 1)
 #define GATEWAY_ID_MAX 64u   /* of a UNIQ_KEY that is told again in the answer */
 #define GATEWAY_ID_ROOM 33u  /* for the id of a message in an answer, and what follows it */
 
@@ -68,6 +70,7 @@ struct gateway_pull {
 struct gateway_replies {
     uint64_t until_ms;                   /* somebody may wait until then, CLOCK_MONOTONIC; 0: nobody waits */
     uint64_t reput_seen;
+    uint32_t first_slot, listened;       /* queues whose news end our sleeps */
     uint64_t next[GATEWAY_REPLY_QUEUES]; /* by queue of the topic of replies: the first that was not looked at */
     uint8_t text[PROPERTIES_MAX + 1 + GATEWAY_REPLY_TAG + 64]; /* room for the properties of one */
 };
@@ -97,7 +100,9 @@ struct gateway {
     struct gateway_replies replies;
     struct gateway_pull *holds;
     uint32_t hold_count, hold_room;
-    uint64_t reput_seen, holds_ms;
+    uint64_t reput_seen;
+    uint64_t holds_until_ms;   /* the first of them to end */
+    uint32_t *held;            /* by queue slot: how many listen to it */
     uint64_t idle_ms;          /* when idle connections were last looked for */
     struct remoting_header header; /* of the request that is served */
     struct remoting_header answer; /* of the one that is written */
@@ -158,7 +163,23 @@ uint32_t gateway_push_replies(struct gateway *gateway);
 int64_t gateway_cursor(struct gateway *gateway, uint32_t slot);
 void gateway_pull(struct gateway *gateway, const struct gateway_asker *asker, const struct remoting_header *header);
 void gateway_bounds(struct gateway *gateway, const struct gateway_asker *asker, const struct remoting_header *header);
+/* Answers the pull; false: it finds nothing for its client, and may be held. */
+bool gateway_serve_pull(struct gateway *gateway, struct gateway_pull *pull, bool hold);
+
+/* gateway_hold.c. False: there is no room for another one. */
+bool gateway_hold(struct gateway *gateway, const struct gateway_pull *pull);
+bool gateway_holds_open(struct gateway *gateway);
+/* Answers those that are due. Returns how many. */
 uint32_t gateway_look_at_holds(struct gateway *gateway);
+/* Reput is to end our sleeps for messages of this queue: as long as it is `on` more often than off. */
+void gateway_listen(struct gateway *gateway, uint32_t slot, bool on);
+/* It is to do so for some queue: then a sleep begins with gateway_announce and a look, and ends with gateway_awake. */
+bool gateway_listens(const struct gateway *gateway);
+uint32_t gateway_announce(struct gateway *gateway);
+void gateway_awake(struct gateway *gateway, uint32_t ticket);
+/* Epoll said that the event was written. */
+void gateway_take_event(struct gateway *gateway);
+int gateway_longest_sleep(const struct gateway *gateway, int limit_ms);
 
 /* gateway.c: the topic of a request; NULL: there is none, or it was deleted. */
 const struct topic_entry *gateway_topic(const struct gateway *gateway, struct slice name, uint32_t *index);

@@ -1,9 +1,7 @@
 /* Pulls: PULL_MESSAGE (11), answered out of the mapped log without a copy in this process, and the bounds of a queue (30, 31). A pull that
- * finds nothing new, or nothing that its filter lets pass, is held for as long as its client asked. */
+ * finds nothing new, or nothing that its filter lets pass, is held for as long as its client asked (gateway_hold.c). */
 #include "base/crash_point.h"
 #include "remoting/gateway_parts.h"
-
-#include <stdlib.h>
 
 #define PULL_MOST 32u          /* messages in one answer, as RocketMQ gives from memory */
 #define PULL_LOOKED 800u       /* messages that a filter is tried on at a time, as RocketMQ does */
@@ -70,7 +68,7 @@ static bool answer_messages(struct gateway *gateway, struct gateway_pull *pull, 
             break;
         found = reader->count;
     }
-    const bool held = hold && found && !messages && next == max;
+    const bool held = hold && found && !messages && next >= max; /* more may have come since max was read */
     if (held)
         pull->offset = next;
     else if (!found && (reader->fault.error || reader->fault.record != RECORD_GOOD))
@@ -86,8 +84,7 @@ static bool answer_messages(struct gateway *gateway, struct gateway_pull *pull, 
     return !held;
 }
 
-/* Answers the pull; false: it finds nothing for its client, and may be held. */
-static bool serve(struct gateway *gateway, struct gateway_pull *pull, bool hold)
+bool gateway_serve_pull(struct gateway *gateway, struct gateway_pull *pull, bool hold)
 {
     const int64_t cursor = gateway_cursor(gateway, pull->slot);
     uint64_t min, max;
@@ -110,25 +107,6 @@ static bool serve(struct gateway *gateway, struct gateway_pull *pull, bool hold)
     else /* also the numbers below 0 */
         answer(gateway, pull, GATEWAY_PULL_MOVED, offset > INT64_MAX ? "OFFSET_TOO_SMALL" : "OFFSET_OVERFLOW_BADLY",
                offset > INT64_MAX ? min : max, min, max, NULL, 0);
-    return true;
-}
-
-static bool keep(struct gateway *gateway, const struct gateway_pull *pull)
-{
-    if (gateway->hold_count == gateway->hold_room) {
-        const uint32_t room = gateway->hold_room ? 2 * gateway->hold_room : 64;
-        if (room > GATEWAY_HOLDS)
-            return false;
-        struct gateway_pull *const holds = realloc(gateway->holds, room * sizeof *holds);
-        if (!holds)
-            return false;
-        gateway->holds = holds;
-        gateway->hold_room = room;
-    }
-    gateway->holds[gateway->hold_count++] = *pull;
-    if (pull->filter)
-        pull->filter->users++;
-    CRASH_POINT("gateway_pull_held");
     return true;
 }
 
@@ -207,8 +185,8 @@ void gateway_pull(struct gateway *gateway, const struct gateway_asker *asker, co
     pull.most = most > 0 && most < PULL_MOST ? (uint32_t)most : PULL_MOST; /* Go asks for 0 */
     const bool hold = sys_flag & SYS_SUSPEND && suspend_ms > 0 && !gateway->stopping;
     pull.until_ms = hold ? clock_ms() + (uint64_t)(suspend_ms < HOLD_MAX_MS ? suspend_ms : HOLD_MAX_MS) : 0;
-    if (!serve(gateway, &pull, hold) && !keep(gateway, &pull))
-        serve(gateway, &pull, false);
+    if (!gateway_serve_pull(gateway, &pull, hold) && !gateway_hold(gateway, &pull))
+        gateway_serve_pull(gateway, &pull, false);
 }
 
 void gateway_bounds(struct gateway *gateway, const struct gateway_asker *asker, const struct remoting_header *header)
@@ -227,31 +205,4 @@ void gateway_bounds(struct gateway *gateway, const struct gateway_asker *asker, 
     struct remoting_header *const answer_header = gateway_begin(gateway, GATEWAY_SUCCESS, NULL);
     gateway_add_number(answer_header, "offset", (int64_t)(header->code == GATEWAY_MAX_OFFSET ? max : min), &number);
     gateway_finish(gateway, asker, NULL, 0);
-}
-
-uint32_t gateway_look_at_holds(struct gateway *gateway)
-{
-    if (!gateway->hold_count)
-        return 0;
-    const uint64_t now = clock_ms();
-    /* acquire: the queues' maxima before it; a hold looks at its own queue's again */
-    const uint64_t reput = atomic_load_explicit(&gateway->tree->control->reput.value, memory_order_acquire);
-    if (reput == gateway->reput_seen && now == gateway->holds_ms && !gateway->stopping)
-        return 0;
-    gateway->reput_seen = reput;
-    gateway->holds_ms = now;
-    uint32_t done = 0;
-    for (uint32_t i = 0; i < gateway->hold_count;) {
-        struct gateway_pull *const pull = &gateway->holds[i];
-        const bool gone = !gateway_connection(gateway, &pull->asker);
-        if (!gone && !serve(gateway, pull, now < pull->until_ms && !gateway->stopping)) {
-            i++;
-            continue;
-        }
-        if (pull->filter)
-            pull->filter->users--;
-        gateway->holds[i] = gateway->holds[--gateway->hold_count];
-        done++;
-    }
-    return done;
 }

@@ -212,6 +212,16 @@ static uint32_t push_queue(struct gateway *gateway, uint32_t slot, uint32_t queu
     return 1;
 }
 
+/* Before a look at them: reput rings us for what comes behind it. */
+static void listen_to(struct gateway *gateway, uint32_t first_slot, uint32_t queues)
+{
+    struct gateway_replies *const replies = &gateway->replies;
+    while (replies->listened && (replies->first_slot != first_slot || replies->listened > queues))
+        gateway_listen(gateway, replies->first_slot + --replies->listened, false);
+    for (replies->first_slot = first_slot; replies->listened < queues; replies->listened++)
+        gateway_listen(gateway, first_slot + replies->listened, true);
+}
+
 uint32_t gateway_push_replies(struct gateway *gateway)
 {
     struct gateway_replies *const replies = &gateway->replies;
@@ -224,11 +234,14 @@ uint32_t gateway_push_replies(struct gateway *gateway)
     const bool over = clock_ms() >= replies->until_ms;
     if (reput != replies->reput_seen) {
         const struct topic_entry *const topic = topic_of_replies(gateway, &queues);
+        listen_to(gateway, queues ? topic->first_slot : 0, queues);
         for (uint32_t i = 0; i < queues; i++)
             done += push_queue(gateway, topic->first_slot + i, i, &left);
         replies->reput_seen = left ? UINT64_MAX : reput;
     }
-    if (over)
+    if (over) {
+        listen_to(gateway, 0, 0);
         replies->until_ms = 0;
+    }
     return done;
 }

@@ -133,6 +133,7 @@ struct control {
     struct bell writer_bell;
     struct bell reput_bell;
     struct bell allocator_bell;
+    struct bell gateway_bell; /* who rings it writes to the gateway's event (attachment_ring_gateway) */
     struct commit_record commit;
     struct delay_record delay; /* the scheduler's */
     _Alignas(SEGMENT_LINE) _Atomic uint64_t delay_wakes_ms; /* [K2] when the scheduler will look again, by the clock; 0: at once */
@@ -142,6 +143,8 @@ struct control {
     _Alignas(SEGMENT_LINE) _Atomic uint64_t dirty[QUEUE_WORDS];
     /* [word]: queues from which the dispatcher hands out; reput rings it for their messages. The dispatcher's [J1] */
     _Alignas(SEGMENT_LINE) _Atomic uint64_t worked[QUEUE_WORDS];
+    /* [word]: queues for whose messages the gateway holds requests; reput rings it for them. The gateway's [Y1] */
+    _Alignas(SEGMENT_LINE) _Atomic uint64_t held[QUEUE_WORDS];
     _Alignas(SEGMENT_LINE) _Atomic uint32_t work_version; /* the coordinator's: raised when the work plan was replaced [J2] */
     struct work_note work_note;
     struct halves halves; /* the writer's */

@@ -179,6 +179,7 @@ def test_a_held_pull_passes_over_what_does_not_match(broker: orbitmq.Broker, rem
     text = {"SQL92": "TAGS = 'b'", "TAG": "b"}[kind]
     fields = {**remote.pull_fields("t", 0, 0, suspend_ms=30_000, tags=text), "expressionType": kind}
     opaque = remote.put(PULL, **fields)
+    assert remote.ask(HEARTBEAT, b"{}").code == SUCCESS, "it is held before anything comes"
     with broker.producer() as producer:
         for n in range(1200):  # more than is judged at a time
             producer.send("t", b"%d" % n, tags="a")

@@ -6,6 +6,7 @@ Method: as in test_work_session.py.
 from __future__ import annotations
 
 import os
+import resource
 import shutil
 import signal
 from dataclasses import replace
@@ -47,6 +48,25 @@ def test_a_process_dies(broker: orbitmq.Broker, name: str, victim: str) -> None:
         worker.ack(held + rest)
         assert worker.settled(WATCHDOG_S) == []
         assert lag(broker, name) == 0
+
+
+def test_a_plan_that_cannot_be_read_now(broker: orbitmq.Broker, name: str) -> None:
+    """Goal: the dispatcher waits for the means to read it, and lives.
+
+    Method: it can open no more files when a worker comes."""
+    pid = actors(broker)["dispatcher"].pid
+    limits = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (0, limits[1]))
+    try:
+        fill(broker, name, 10)
+        with broker.work_session(name, [name]) as worker:
+            assert worker.take(10, 0.3) == []
+            resource.prlimit(pid, resource.RLIMIT_NOFILE, limits)
+            worker.ack(collect(worker, 10))
+            assert worker.settled(WATCHDOG_S) == []
+    finally:
+        resource.prlimit(actors(broker)["dispatcher"].pid or pid, resource.RLIMIT_NOFILE, limits)
+    assert actors(broker)["dispatcher"].pid == pid
 
 
 @pytest.mark.parametrize("how", ["kill", "stop"])

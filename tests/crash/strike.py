@@ -38,6 +38,7 @@ OWNER = {
     "gateway": "gateway",
     "gateway_back": "gateway",
     "gateway_batch": "gateway",
+    "gateway_hold": "gateway",
     "gateway_pull": "gateway",
     "gateway_receipt": "gateway",
     "gateway_send": "gateway",
