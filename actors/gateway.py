@@ -6,17 +6,20 @@ from __future__ import annotations
 import math
 import mmap
 import os
+import socket
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-from orbitmq.actors.actor import CoreActor
+from orbitmq.actors.actor import ActorError, CoreActor
+from orbitmq.actors.certificate import Certificate
 from orbitmq.actors.complaints import Complaints
 from orbitmq.actors.guard import Guard
 from orbitmq.actors.listener import bound_address
 from orbitmq.actors.pages import PAGE_GATEWAY
 from orbitmq.actors.piece import Piece
+from orbitmq.actors.tls_door import TlsDoor
 from orbitmq.actors.tree import Tree
 from orbitmq.errors import OrbitError
 from orbitmq.native._core import ffi, lib
@@ -37,6 +40,7 @@ ANSWER_S = 5.0  # how long the coordinator may take to answer
 WINDOW = 8192  # sends in flight, of all connections
 RING_MESSAGES = 4  # of the largest size
 TRY_AGAIN_MS = 100
+MODES = {"permissive": lib.GATEWAY_PLAIN_OR_TLS, "enforcing": lib.GATEWAY_TLS}
 
 
 class Gateway(CoreActor):
@@ -49,6 +53,10 @@ class Gateway(CoreActor):
         self._memory: mmap.mmap | None = None
         rules = tree.settings.acl
         self._guard = Guard(self.handle, Path(rules), self._complaints.say) if rules else None
+        self._certificate = Certificate(tree.settings, self._complaints.say)
+        self._door = None if self._certificate.context is None else TlsDoor()
+        if self._door is not None:
+            lib.gateway_speak_tls(self.handle, MODES[tree.settings.tls])
         topics, creates = TopicTable(tree.topics), tree.settings.auto_create_topics
         host = Host(tree.settings.name, topics, self._ask, self._tell, self, self._name, creates, tree.settings, tree.control)
         self._rare = Rare(host)
@@ -62,12 +70,15 @@ class Gateway(CoreActor):
         self._check()
         if self._guard is not None:
             self._guard.look()
+        if self._door is not None and not self._door.alive:
+            raise ActorError("the gateway's thread for TLS has ended", actor=self.kind)
         self._rare.look()
         limit_ms = min(limit_ms, math.ceil(1000 * self._check_backs.pause_s))
         super().run(limit_ms if self._memory is not None else TRY_AGAIN_MS)
 
     def need(self) -> None:
         """Answers what the loop leaves to Python."""
+        self._greet()
         gone = ffi.new("struct gateway_client *")
         while lib.gateway_gone(self.handle, gone):
             self._rare.gone(Client(gone.connection, gone.epoch))
@@ -83,10 +94,25 @@ class Gateway(CoreActor):
             with _header(answer.code, answer.remark, answer.fields) as header:
                 lib.gateway_answer(self.handle, asked, header, answer.body, len(answer.body))
 
+    def _greet(self) -> None:
+        """Has connections that begin with TLS carried to the loop."""
+        hello = ffi.new("struct gateway_hello *")
+        while lib.gateway_hello(self.handle, hello):
+            client, context = socket.socket(fileno=hello.fd), self._certificate.context
+            assert self._door is not None and context is not None
+            try:
+                hello.fd = self._door.take(client, context).detach()
+            except OSError:
+                client.close()
+            else:
+                lib.gateway_adopt(self.handle, hello)
+
     def close(self) -> None:
         if self._registration is not None:
             self._registration.close()
         super().close()
+        if self._door is not None:
+            self._door.close()
         if self._memory is not None:
             ffi.release(self._held)
             self._memory.close()

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from orbitmq.actors import scheduler
+from orbitmq.actors import certificate, scheduler
 from orbitmq.actors.expiry_clock import ExpiryClock
 from orbitmq.actors.guard import check_rules
 from orbitmq.actors.listener import bound_address, open_listener, store_host
@@ -101,6 +101,7 @@ class Ground:
             self.settings = replace(self.settings, read_only=True)
         settings = self.settings
         check_rules(settings.acl)
+        certificate.context(settings)
         address = listen_address(settings.listen)
         listener = None if address is None else open_listener(address)
         core = core_settings(settings)

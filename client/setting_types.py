@@ -42,6 +42,9 @@ class Remembered(TypedDict, Generic[_Unsaid], total=False):
     spin_us: int | _Unsaid
     start_grace_s: float | _Unsaid
     stop_grace_s: float | _Unsaid
+    tls: Literal["permissive", "enforcing", "disabled"] | _Unsaid
+    tls_cert: str | _Unsaid
+    tls_key: str | _Unsaid
     topic_capacity: int | _Unsaid
     transaction_check_interval_s: float | _Unsaid
     transaction_check_max: int | _Unsaid

@@ -28,6 +28,7 @@ RETENTION_FILES_MIN = 3
 PLACEMENTS = ("auto", "spread", "together")
 # auto: together where there are no more processors than this; measured on two.
 TOGETHER_PROCESSORS = 2
+TLS_MODES = ("permissive", "enforcing", "disabled")
 # What a lane adds to a message's image: the lane record, the ring's header, rounding.
 LANE_OVERHEAD = 128
 
@@ -63,6 +64,8 @@ class TreeSettings:
     listen: the address at which RocketMQ's clients may connect (listen_address.py); empty: nowhere.
     namesrv: RocketMQ's name servers that are told where this broker is, such as a:9876;b:9876; empty: none.
     advertise: the address that they are told, if it is another than `listen`.
+    tls_cert, tls_key: files of the certificate with which it answers clients that begin with TLS, and of its key if that is
+        not in the same file; empty: nobody can. tls: whether they must ("enforcing"), may ("permissive"), cannot ("disabled").
     acl: the file of accounts and permissions by which RocketMQ's clients are let in; empty: all of them may do everything.
     auto_create_topics: whether a send of such a client to a topic that does not exist makes it, as in RocketMQ.
     owner: pid of the process whose death ends the tree; 0: none.
@@ -100,6 +103,9 @@ class TreeSettings:
     namesrv: str = ""
     advertise: str = ""
     acl: str = ""
+    tls: str = "permissive"
+    tls_cert: str = ""
+    tls_key: str = ""
     auto_create_topics: bool = True
     owner: int = 0
     together: bool = field(default_factory=bool)  # no setting
@@ -111,10 +117,11 @@ class TreeSettings:
         return 1 if self.together else self.handlers
 
 
+_TEXTS = ("listen", "namesrv", "advertise", "acl", "tls", "tls_cert", "tls_key")
 OWN_KINDS: dict[str, type] = {"name": str, "handlers": int, "placement": str, "group": str, "spin_us": int} | {
     each.name: type(each.default)
     for each in fields(TreeSettings)
-    if isinstance(each.default, int | float) or each.name in ("listen", "namesrv", "advertise", "acl")
+    if isinstance(each.default, int | float) or each.name in _TEXTS
 }
 FILE_KINDS: dict[str, type] = {each.name: type(each.default) for each in fields(StoreSettings)}
 # The type of each setting.
@@ -234,11 +241,19 @@ def _check_addresses(settings: TreeSettings) -> None:
             raise refused(name, value, why) from None
     if settings.namesrv and not settings.listen:
         raise refused("namesrv", settings.namesrv, "no client could reach this broker", hint("use {listen} too"))
-    path: Any = settings.acl
-    if not isinstance(path, str) or (path and not Path(path).is_absolute()):
-        raise refused("acl", path, "it must be the absolute path of a file, because the store remembers it")
-    if path and not settings.listen:
-        raise refused("acl", path, "no client whom these rules are for could reach this broker", hint("use {listen} too"))
+    for name in ("acl", "tls_cert", "tls_key"):
+        path: Any = getattr(settings, name)
+        if not isinstance(path, str) or (path and not Path(path).is_absolute()):
+            raise refused(name, path, "it must be the absolute path of a file, because the store remembers it")
+    if settings.acl and not settings.listen:
+        why = "no client whom these rules are for could reach this broker"
+        raise refused("acl", settings.acl, why, hint("use {listen} too"))
+    if settings.tls not in TLS_MODES:
+        raise refused("tls", settings.tls, f"it must be one of {', '.join(TLS_MODES)}")
+    if settings.tls == "enforcing" and not settings.tls_cert:
+        raise refused("tls", settings.tls, "no client could connect without a certificate", hint("set {tls_cert} too"))
+    if settings.tls_key and not settings.tls_cert:
+        raise refused("tls_key", settings.tls_key, "there is no certificate to which it belongs", hint("set {tls_cert} too"))
 
 
 def _together(placement: str) -> bool:

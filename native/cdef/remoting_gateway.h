@@ -26,6 +26,14 @@ void gateway_name(struct gateway *gateway, struct gateway_client client, struct 
 bool gateway_give_up(struct gateway *gateway, uint64_t offset, uint64_t physical_offset);
 bool gateway_subscribe(struct gateway *gateway, struct slice group, struct slice topic, bool sql, struct slice text);
 void gateway_unsubscribe(struct gateway *gateway, struct slice group);
+enum gateway_tls { GATEWAY_PLAIN, GATEWAY_PLAIN_OR_TLS, GATEWAY_TLS };
+void gateway_speak_tls(struct gateway *gateway, enum gateway_tls tls);
+struct gateway_hello {
+    int fd;
+    char local[56], peer[56];
+};
+bool gateway_hello(struct gateway *gateway, struct gateway_hello *hello);
+bool gateway_adopt(struct gateway *gateway, const struct gateway_hello *hello);
 void gateway_guard(struct gateway *gateway, struct acl *acl);
 bool gateway_permits(const struct gateway *gateway, const struct gateway_request *request, bool group, struct slice name);
 uint32_t gateway_connections(const struct gateway *gateway);

@@ -17,6 +17,7 @@ struct connection {
     uint32_t epoch;        /* which use of that index */
     uint32_t interest;     /* EPOLLIN and EPOLLOUT, as epoll knows them */
     bool ended;            /* the client sends no more; or nothing can be sent to it */
+    bool greeted;          /* it is known to be plain */
     bool stalled;          /* its request waits for room in the submission ring */
     bool full;             /* requests wait until less is unsent */
     bool asked;            /* its request waits for Python */

@@ -59,6 +59,7 @@ void gateway_close(struct gateway *gateway)
         reader_free(gateway->reader);
     }
     gateway_filters_free(&gateway->filters);
+    gateway_forget_hellos(gateway);
     acl_free(gateway->acl);
     free(gateway->cursors);
     free(gateway->held);
@@ -99,6 +100,29 @@ static void listen_now(struct gateway *gateway, bool on)
         gateway->listening = on;
 }
 
+struct connection *gateway_connect(struct gateway *gateway, int fd)
+{
+    uint32_t index = 0;
+    while (index < GATEWAY_CONNECTIONS && gateway->connections[index])
+        index++;
+    struct connection *const connection = index < GATEWAY_CONNECTIONS ? connection_open(fd, index, ++gateway->epochs) : NULL;
+    struct epoll_event event = {.events = EPOLLIN, .data.u32 = index};
+    if (!connection || epoll_ctl(gateway->poll, EPOLL_CTL_ADD, fd, &event) != 0) {
+        if (connection)
+            connection_free(connection);
+        else
+            close(fd);
+        return NULL;
+    }
+    connection->interest = EPOLLIN;
+    connection->heard_ms = clock_ms();
+    gateway->connections[index] = connection;
+    gateway->count++;
+    if (index >= gateway->used)
+        gateway->used = index + 1;
+    return connection;
+}
+
 static void accept_all(struct gateway *gateway)
 {
     for (;;) {
@@ -108,25 +132,8 @@ static void accept_all(struct gateway *gateway)
                 listen_now(gateway, false); /* no descriptors are left: until somebody leaves, or the next look */
             return;
         }
-        uint32_t index = 0;
-        while (index < GATEWAY_CONNECTIONS && gateway->connections[index])
-            index++;
-        struct connection *const connection = index < GATEWAY_CONNECTIONS ? connection_open(fd, index, ++gateway->epochs) : NULL;
-        struct epoll_event event = {.events = EPOLLIN, .data.u32 = index};
-        if (!connection || epoll_ctl(gateway->poll, EPOLL_CTL_ADD, fd, &event) != 0) {
-            if (connection)
-                connection_free(connection);
-            else
-                close(fd);
-            continue;
-        }
-        CRASH_POINT("gateway_accepted");
-        connection->interest = EPOLLIN;
-        connection->heard_ms = clock_ms();
-        gateway->connections[index] = connection;
-        gateway->count++;
-        if (index >= gateway->used)
-            gateway->used = index + 1;
+        if (gateway_connect(gateway, fd))
+            CRASH_POINT("gateway_accepted");
     }
 }
 
@@ -265,6 +272,8 @@ static uint32_t serve_frames(struct gateway *gateway, struct connection *connect
 uint32_t gateway_serve(struct gateway *gateway, struct connection *connection, bool readable)
 {
     uint32_t wanted;
+    if (readable && !gateway_greets(gateway, connection))
+        return 1;
     uint32_t done = serve_frames(gateway, connection, &wanted);
     if (readable && !connection->asked && !connection->stalled && !connection->ended) {
         switch (connection_read(connection, wanted)) {
@@ -387,7 +396,7 @@ static int serve_events(struct gateway *gateway, int timeout_ms)
         struct connection *const connection = gateway->connections[events[i].data.u32];
         if (!connection)
             continue;
-        if (events[i].events & (EPOLLERR | EPOLLHUP))
+        if (events[i].events & EPOLLERR || (events[i].events & (EPOLLHUP | EPOLLIN)) == EPOLLHUP) /* what came before the end is read */
             connection->ended = true;
         if (events[i].events & EPOLLOUT)
             connection_flush(connection);
@@ -446,7 +455,7 @@ enum run_result gateway_run(struct gateway *gateway, uint32_t limit_ms)
         const uint32_t news = serve_news(gateway);
         busy = events > 0 || news;
         attachment_beat(gateway->tree);
-        if (gateway->asked_count || gateway->gone_count)
+        if (gateway->asked_count || gateway->gone_count || gateway->hello_count)
             return RUN_NEED;
         if (events < 0)
             return RUN_SIGNAL;

@@ -27,7 +27,7 @@ void gateway_close(struct gateway *gateway);
 /* Gives the gateway its session: `memory` is the session of this shape, mapped read-write as long as the gateway lives. */
 void gateway_attach(struct gateway *gateway, void *memory, const struct session_shape *shape);
 
-/* Works and sleeps for at most limit_ms. RUN_NEED: gateway_asked or gateway_gone has something. RUN_FAILED: its session is lost. */
+/* Works and sleeps for at most limit_ms. RUN_NEED: gateway_asked, gateway_gone or gateway_hello has something. RUN_FAILED: its session is lost. */
 enum run_result gateway_run(struct gateway *gateway, uint32_t limit_ms);
 
 /* One round without a sleep. Returns how much was done, and in any case 1 while a send waits for its verdict. At a stop: no connection is
@@ -75,6 +75,20 @@ bool gateway_give_up(struct gateway *gateway, uint64_t offset, uint64_t physical
 bool gateway_subscribe(struct gateway *gateway, struct slice group, struct slice topic, bool sql, struct slice text);
 /* Nobody belongs to the group any more. */
 void gateway_unsubscribe(struct gateway *gateway, struct slice group);
+
+/* Which connections are served: gateway_tls.c. At first, all are taken for plain ones. */
+enum gateway_tls { GATEWAY_PLAIN, GATEWAY_PLAIN_OR_TLS, GATEWAY_TLS };
+void gateway_speak_tls(struct gateway *gateway, enum gateway_tls tls);
+
+/* A socket on which a client has begun with TLS, of which no byte was read; it is the caller's. False: no more. */
+struct gateway_hello {
+    int fd;
+    char local[56], peer[56]; /* as in struct connection */
+};
+bool gateway_hello(struct gateway *gateway, struct gateway_hello *hello);
+
+/* Serves hello->fd, which brings what such a client says in clear, as if it were the client; it takes the socket over. False: there is no room, and it was closed. */
+bool gateway_adopt(struct gateway *gateway, const struct gateway_hello *hello);
 
 /* Serves from now on only what these rules allow; NULL: everything. It takes them over. */
 void gateway_guard(struct gateway *gateway, struct acl *acl);

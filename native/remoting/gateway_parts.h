@@ -81,6 +81,9 @@ struct gateway {
     bool listening;      /* the listener is in the poll */
     bool attached;       /* there is a session */
     bool stopping;
+    enum gateway_tls tls;
+    struct gateway_hello hellos[GATEWAY_CONNECTIONS];
+    uint32_t hello_count;
     struct acl *acl;     /* NULL: everybody may do everything */
     struct sender sender;
     struct reader *reader;
@@ -135,6 +138,13 @@ void gateway_add_text(struct remoting_header *answer, const char *name, const ch
 /* gateway_send.c */
 enum gateway_served gateway_send(struct gateway *gateway, const struct gateway_asker *asker, const struct remoting_header *header,
                                  const uint8_t *data, uint32_t size);
+
+/* gateway.c: a connection for a socket, which it takes over; NULL: there is no room, and it was closed. */
+struct connection *gateway_connect(struct gateway *gateway, int fd);
+
+/* gateway_tls.c: whether the connection is one that the loop serves. False: not yet, or it goes elsewhere. */
+bool gateway_greets(struct gateway *gateway, struct connection *connection);
+void gateway_forget_hellos(struct gateway *gateway);
 
 /* gateway_guard.c: false: the request was refused, and answered. */
 bool gateway_admits(struct gateway *gateway, const struct gateway_asker *asker, const char *peer, const struct remoting_header *header,

@@ -9,9 +9,9 @@ import pytest
 
 from orbitmq.client.setting_types import BrokerSettings, Remembered
 from orbitmq.store.settings import AFTER_FAILED_SYNC, FLUSH_MODES
-from orbitmq.store.tree_settings import KINDS, PLACEMENTS, REMEMBERED
+from orbitmq.store.tree_settings import KINDS, PLACEMENTS, REMEMBERED, TLS_MODES
 
-CHOICES = {"flush": FLUSH_MODES, "after_failed_sync": AFTER_FAILED_SYNC, "placement": PLACEMENTS}
+CHOICES = {"flush": FLUSH_MODES, "after_failed_sync": AFTER_FAILED_SYNC, "placement": PLACEMENTS, "tls": TLS_MODES}
 # `name` is a parameter of its own, and orbitmq.Broker sets `owner`.
 SAID_OTHERWISE = {"name", "owner"}
 

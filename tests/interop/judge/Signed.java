@@ -26,7 +26,7 @@ import org.apache.rocketmq.remoting.netty.NettyClientConfig;
 import org.apache.rocketmq.remoting.netty.NettyRemotingClient;
 import org.apache.rocketmq.remoting.protocol.RemotingCommand;
 
-/** What clients with an access key and a secret are told, by RocketMQ's own signatures. An order's "key" and "secret" are the client's; no key: it signs nothing. */
+/** What clients with an access key and a secret are told, by RocketMQ's own signatures. An order's "key" and "secret" are the client's; no key: it signs nothing. "tls": it speaks TLS. */
 final class Signed {
     private static final long PATIENCE_S = 60; // a watchdog
     private static final AtomicInteger CLIENTS = new AtomicInteger();
@@ -80,6 +80,7 @@ final class Signed {
         DefaultMQProducer producer = new DefaultMQProducer("signed-producer", hook(order));
         producer.setNamesrvAddr(names);
         producer.setInstanceName(name());
+        producer.setUseTLS(order.getBooleanValue("tls"));
         producer.setRetryTimesWhenSendFailed(0);
         producer.start();
         try {
@@ -108,6 +109,7 @@ final class Signed {
         LinkedBlockingQueue<String> came = new LinkedBlockingQueue<>();
         member.setNamesrvAddr(names);
         member.setInstanceName(name());
+        member.setUseTLS(order.getBooleanValue("tls"));
         member.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         member.subscribe(order.getString("topic"), "*");
         member.registerMessageListener((MessageListenerConcurrently) (messages, context) -> {

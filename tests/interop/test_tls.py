@@ -1,0 +1,44 @@
+"""Goal: RocketMQ's own Java client works over TLS (tls.enable) as it does without. Method: its producers and consumers, against
+brokers where both may be spoken, and where TLS must."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.actors.test_gateway_tls import CERTIFICATES
+from tests.interop.judge import Files, Judge, JudgeError
+from tests.interop.ours import broker_on
+
+FILES = Files(log_file_size=256 << 10, queue_file_units=1000, index_slots=1000, index_entries=4000)
+KEY = {"key": "account1", "secret": "of-the-account"}
+RULES = """\
+accounts:
+- accessKey: account1
+  secretKey: of-the-account
+  defaultTopicPerm: PUB|SUB
+  defaultGroupPerm: SUB
+"""
+
+
+@pytest.mark.parametrize("mode", ["permissive", "enforcing"])
+def test_a_java_client(judge: Judge, tmp_path: Path, mode: str) -> None:
+    """Signed by an account, too. A message of 100,000 bytes and what is given back come whole."""
+    (tmp_path / "plain_acl.yml").write_text(RULES)
+    files = {"tls_cert": str(CERTIFICATES / "first.pem"), "tls_key": str(CERTIFICATES / "first.key")}
+    settings = {"name": "judged", "listen": "127.0.0.1:0", "acl": str(tmp_path / "plain_acl.yml"), "tls": mode, **files}
+    with broker_on(tmp_path / "store", FILES, **settings) as broker:
+        broker.create_topic("orders", queues=2)
+        judge.ask("visit", names=broker.status().listens)
+        bodies = ["one", "two", "x" * 100_000]
+        for body in bodies:
+            assert judge.ask("sendSigned", topic="orders", body=body, tls=True, **KEY) == "SEND_OK"
+        came = judge.ask("consumeSigned", topic="orders", group="readers", count=6, tls=True, **KEY)
+        assert sorted(came) == sorted(f"{times} {body}" for times in (0, 1) for body in bodies)
+        if mode == "permissive":
+            assert judge.ask("sendSigned", topic="orders", body="plain", **KEY) == "SEND_OK"
+        else:
+            with pytest.raises(JudgeError):
+                judge.ask("sendSigned", topic="orders", body="plain", **KEY)
+        judge.ask("leave")
