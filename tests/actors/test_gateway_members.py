@@ -210,7 +210,8 @@ def test_the_gateway_looks_for_silent_members() -> None:
     """In each turn of its loop, whatever comes."""
     looks = []
     gateway: Any = Gateway.__new__(Gateway)
-    gateway._memory, gateway._guard, gateway.handle, gateway._run = object(), None, None, lambda handle, limit_ms: 0
+    gateway._memory, gateway.handle, gateway._run = object(), None, lambda handle, limit_ms: 0
+    gateway._guard = gateway._door = None
     gateway._check_backs = SimpleNamespace(look=lambda: None, pause_s=1.0)
     gateway._rare = SimpleNamespace(look=lambda: looks.append("look"))
     gateway.run(1000)
