@@ -59,19 +59,19 @@ class CheckBacks:
     def take(self, halves: Iterable[Asked]) -> list[Answer]:
         """For each of them: ("check", its number): the process has it now, until the interval is over. ("give up", ...): so
         that it is given up. ("later", in so many ms). ("closed", 0): it is settled, or never was."""
-        if not self._loaded:
-            self._load()
+        self._load()
         taken: dict[int, CheckNote] = {}
         answers = [self._judged(each, taken) for each in halves]
         if taken:
             self._write(taken)
         return answers
 
-    def _judged(self, half: Asked, taken: dict[int, CheckNote]) -> Answer:
-        if not self._is_open(half.offset):
-            return CLOSED, 0
-        if self._read_only:
-            return LATER, self.interval_ms
+    def noted(self, halves: Iterable[Asked]) -> list[tuple[int, int]]:
+        """Of each: how often it was given, and in how many ms it can be given next, 0 for now. Changes nothing."""
+        self._load()
+        return [self._counted(each) for each in halves]
+
+    def _counted(self, half: Asked) -> tuple[int, int]:
         now_ms, note = self._wall_ms(), self._notes.get(half.offset)
         # After a power cut that took a half back, another one may have its place.
         if note is not None and (note.physical_offset != half.physical_offset or note.asked_ms < half.begun_ms):
@@ -81,9 +81,17 @@ class CheckBacks:
         else:
             immune_ms = self.timeout_ms if half.immune_ms < 0 else half.immune_ms
             left = half.begun_ms + immune_ms - now_ms if now_ms >= half.begun_ms else 0  # or the clock was set back
+        return max(half.checks, 0 if note is None else note.number), max(left, 0)
+
+    def _judged(self, half: Asked, taken: dict[int, CheckNote]) -> Answer:
+        if not self._is_open(half.offset):
+            return CLOSED, 0
+        if self._read_only:
+            return LATER, self.interval_ms
+        number, left = self._counted(half)
         if left > 0:
             return LATER, left
-        number = max(half.checks, 0 if note is None else note.number)
+        now_ms = self._wall_ms()
         answer = (GIVE_UP, number) if number >= self._most else (CHECK, number + 1)
         given = CheckNote(half.offset, half.physical_offset, max(now_ms, half.begun_ms), min(answer[1], (1 << 32) - 1))
         self._notes[half.offset] = taken[half.offset] = given
@@ -92,6 +100,8 @@ class CheckBacks:
 
     def _load(self) -> None:
         """What a predecessor has given is not given again before its interval is over."""
+        if self._loaded:
+            return
         self._loaded = True
         self._notes = self._file.load()
         now_ms, clock_ms = self._wall_ms(), self._clock_ms()

@@ -158,6 +158,10 @@ class Operations(Administration):
         times = {"timeout_ms": self._check_backs.timeout_ms, "interval_ms": self._check_backs.interval_ms}
         return times | {"answers": [list(answer) for answer in self._check_backs.take(halves)]}
 
+    def noted_checks(self, peer: Peer, question: dict[str, Any]) -> Any:
+        """Of each of these half messages, as in check_transactions: [times that it was checked, ms until it may be again]."""
+        return [list(noted) for noted in self._check_backs.noted(Asked(*each) for each in question["halves"])]
+
     def prepare_replies(self, peer: Peer, question: dict[str, Any]) -> Any:
         """Makes the topic in which replies are kept. Any client may ask for it, as it may send requests."""
         if not self._tree.settings.read_only:

@@ -23,6 +23,7 @@ app = typer.Typer(help="List transactions that have not ended, and end them.", n
 Handles = Annotated[
     list[str], typer.Argument(metavar="HANDLE...", help="An id, or a place, as `orbitmq transactions list` shows them.")
 ]
+NUMBERS = ("age", "bytes", "checks", "next")
 Timeout = Annotated[float, typer.Option(min=0, help="Seconds to wait for each answer.")]
 
 
@@ -35,7 +36,8 @@ def list_open(
 ) -> None:
     """List the transactions that have begun and not ended, the oldest first.
 
-    The columns place and id are what `transactions commit` and `transactions rollback` take.
+    The columns place and id are what `transactions commit` and `transactions rollback` take; checks and next say how often
+    check-backs have asked about it, and in how long one may ask again.
     """
     with orbitmq.connect(name, store=store) as broker:
         found = broker.open_transactions(group)
@@ -48,11 +50,12 @@ def list_open(
         out.print(f"no transaction of the producer group {where(group)} is open" if group else "no transaction is open")
         return
     table = plain_table()
-    for heading in ("begun", "age", "group", "topic", "keys", "bytes", "place", "id"):
-        table.add_column(heading, no_wrap=True, justify="right" if heading in ("age", "bytes") else "left")
+    for heading in ("begun", "age", "group", "topic", "keys", "bytes", "checks", "next", "place", "id"):
+        table.add_column(heading, no_wrap=True, justify="right" if heading in NUMBERS else "left")
     for each in found:
         row = [clock_time(each.begun_ms)[:19], duration(_age_ms(each, now_ms)), each.group, each.topic]
-        row += [" ".join(each.message.keys), f"{len(each.message.body):,}", each.place, each.id]
+        row += [" ".join(each.message.keys), f"{len(each.message.body):,}", f"{each.checks:,}"]
+        row += [_due(each, now_ms), each.place, each.id]
         table.add_row(*(escape(one_line(text)) for text in row))
     out.print(table)
 
@@ -107,12 +110,19 @@ def record_of(transaction: OpenTransaction, now_ms: int) -> dict[str, Any]:
         "for_queue": transaction.queue,
         "begun_ms": transaction.begun_ms,
         "age_s": _age_ms(transaction, now_ms) / 1000,
+        "checks": transaction.checks,
+        "check_due_ms": transaction.check_due_ms,
     }
     return as_record(transaction.message) | about
 
 
 def _age_ms(transaction: OpenTransaction, now_ms: int) -> int:
     return max(0, now_ms - transaction.begun_ms)
+
+
+def _due(transaction: OpenTransaction, now_ms: int) -> str:
+    left_ms = transaction.check_due_ms - now_ms
+    return duration(left_ms) if left_ms > 0 else "due"
 
 
 def _named(broker: orbitmq.Client, handles: list[str]) -> list[OpenTransaction]:

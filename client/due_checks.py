@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from orbitmq.client.connection import Connection
 from orbitmq.client.lookup import reader_of
-from orbitmq.client.open_transactions import OpenTransaction, described, open_offsets
+from orbitmq.client.open_transactions import FAR_S, OpenTransaction, described, open_offsets, question_about
 from orbitmq.errors import CorruptRecord
 from orbitmq.native._core import lib
 from orbitmq.native._types import Reader
@@ -28,9 +28,6 @@ if TYPE_CHECKING:
 
 AT_ONCE = 16  # checks that one process is given together: the last one is begun soon after it was given
 LOOK_S, LOOK_S_MIN = 1.0, 0.01  # between two looks for new half messages
-IMMUNITY = "CHECK_IMMUNITY_TIME_IN_SECONDS"
-CHECKS = "TRANSACTION_CHECK_TIMES"
-_FAR_S = 1_000_000_000
 _logger = logging.getLogger("orbitmq")
 
 
@@ -84,7 +81,7 @@ class DueChecks:
     @property
     def pause_s(self) -> float:
         """Until the next look."""
-        due_s = self._known[0].due_s - time.monotonic() if self._known else _FAR_S
+        due_s = self._known[0].due_s - time.monotonic() if self._known else FAR_S
         return max(LOOK_S_MIN, min(self._look_s, due_s))
 
     def _begin(self, attachment: Attachment) -> None:
@@ -125,13 +122,12 @@ class DueChecks:
         return None
 
     def _of(self, found: OpenTransaction) -> _Known:
-        half, now_ms = found.message, time.time_ns() // 1_000_000
-        immune_s = _number(half.properties.get(IMMUNITY), -1)
-        wait_s = (found.begun_ms - now_ms) / 1000 + (self._timeout_s if immune_s < 0 else immune_s)
-        asked = [half.offset, half.physical_offset, found.begun_ms, 1000 * immune_s if immune_s >= 0 else -1]
+        asked, now_ms = question_about(found.message), time.time_ns() // 1_000_000
+        immune_ms = asked[3]
+        wait_s = (found.begun_ms - now_ms) / 1000 + (self._timeout_s if immune_ms < 0 else immune_ms / 1000)
         # If the clock was set back, the coordinator is asked at once.
         due_s = time.monotonic() + (wait_s if found.begun_ms <= now_ms else 0.0)
-        return _Known(due_s, half.offset, [*asked, _number(half.properties.get(CHECKS), 0)])
+        return _Known(due_s, found.message.offset, asked)
 
     def _asked(self, attachment: Attachment, due: list[_Known]) -> Iterator[DueCheck]:
         again: list[_Known] = due
@@ -151,8 +147,3 @@ class DueChecks:
             found = None if what == "later" else self._read(known.offset)
             if found is not None:
                 yield DueCheck(replace(found, checks=number), what == "give up")
-
-
-def _number(text: str | None, otherwise: int) -> int:
-    """A number of seconds or checks that a message has as a property."""
-    return min(int(text), _FAR_S) if text is not None and text.isascii() and text.isdecimal() and len(text) < 20 else otherwise

@@ -29,7 +29,8 @@ class OpenTransaction:
         group: the producer group.
         begun_ms: when its half message was stored, milliseconds since the epoch.
         message: the half message.
-        checks: if a check-back asks about it, how often it has been asked, with this time; else 0.
+        checks: how often check-backs have asked about it; in one, with this time.
+        check_due_ms: when one may ask next, milliseconds since the epoch; 0: in a check-back, where that is not known.
     """
 
     id: str
@@ -39,6 +40,7 @@ class OpenTransaction:
     begun_ms: int
     message: Message = field(compare=False)
     checks: int = field(default=0, compare=False)
+    check_due_ms: int = field(default=0, compare=False)
 
     @property
     def place(self) -> str:
@@ -78,6 +80,23 @@ def open_offsets(attached: Attached, begin: int, end: int) -> Iterator[int]:
     while (begin := int(lib.control_next_open_half(attached.control, begin, end))) < end:
         yield begin
         begin += 1
+
+
+IMMUNITY = "CHECK_IMMUNITY_TIME_IN_SECONDS"
+CHECKS = "TRANSACTION_CHECK_TIMES"
+FAR_S = 1_000_000_000
+
+
+def question_about(half: Message) -> list[int]:
+    """What the coordinator is asked with about checks of this half (Asked in actors/check_backs.py)."""
+    immune_s = _number(half.properties.get(IMMUNITY), -1)
+    immune_ms = 1000 * immune_s if immune_s >= 0 else -1
+    return [half.offset, half.physical_offset, half.stored_ms, immune_ms, _number(half.properties.get(CHECKS), 0)]
+
+
+def _number(text: str | None, otherwise: int) -> int:
+    """A number of seconds or checks that a message has as a property."""
+    return min(int(text), FAR_S) if text is not None and text.isascii() and text.isdecimal() and len(text) < 20 else otherwise
 
 
 def described(half: Message, checks: int = 0) -> OpenTransaction:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from orbitmq.client.connection import Connection
 from orbitmq.errors import OrbitError
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from orbitmq.client.producer import Producer
     from orbitmq.client.receipt import Receipt
     from orbitmq.client.transaction_checker import TransactionChecker
+
+AT_ONCE = 1024  # half messages in one question
 
 
 class TransactionAdministration:
@@ -32,9 +35,18 @@ class TransactionAdministration:
         Raises: CorruptRecord: one of the half messages is damaged. BrokerNotRunning.
         """
         with means("list transactions"):
-            from orbitmq.client.open_transactions import open_transactions
+            from orbitmq.client.open_transactions import open_transactions, question_about
 
-            return list(open_transactions(self._connection.attachment, group))
+            found = list(open_transactions(self._connection.attachment, group))
+            noted: list[Any] = []
+            for begin in range(0, len(found), AT_ONCE):
+                halves = [question_about(each.message) for each in found[begin : begin + AT_ONCE]]
+                noted += self._connection.ask("noted_checks", halves=halves)
+            now_ms = time.time_ns() // 1_000_000
+            return [
+                replace(each, checks=checks, check_due_ms=now_ms + left_ms)
+                for each, (checks, left_ms) in zip(found, noted, strict=True)
+            ]
 
     def commit_transaction(
         self, transaction: OpenTransaction, *, durability: Durability | None = None, timeout: float | None = None

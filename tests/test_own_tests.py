@@ -34,6 +34,7 @@ TESTED_BY: dict[str, str] = {
     "client/committed.py": "tests/client/test_named_producer.py",
     "client/cancel_target.py": "tests/client/test_cancel.py",
     "client/delay_administration.py": "tests/client/test_cancel.py",
+    "client/transaction_administration.py": "tests/client/test_transaction_checker.py",
     "client/open_transactions.py": "tests/client/test_transaction.py",
     "client/exact_groups.py": "tests/client/test_group_offsets.py",
     "client/due_checks.py": "tests/client/test_transaction_checker.py",

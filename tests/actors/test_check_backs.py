@@ -70,6 +70,9 @@ def test_as_a_plain_model_says(tmp_path: Path, seed: int) -> None:
             world.begin()
         else:
             asked = rng.sample(halves, min(len(halves), rng.choice((1, 3, 30))))
+            still = [half for half in asked if half.offset in world.open]
+            counted = [(given[half.offset], max(due[half.offset] - world.clock_ms, 0)) for half in still]
+            assert world.backs.noted(still) == counted
             for half, answer in zip(asked, world.backs.take(asked), strict=True):
                 place = half.offset
                 if place not in world.open:

@@ -221,7 +221,7 @@ def transactions(broker: orbitmq.Client) -> list[orbitmq.Receipt]:
         first, last = broker.open_transactions("shop")
         assert [first.id, last.id] == [each.id for each in left] and first.age_s >= 0 and first.body == bytes(first.message)
         assert (first.topic, first.queue >= 0, first.group, first.begun_ms > 0) == ("orders", True, "shop", True)
-        assert first.place.endswith("/0@3")
+        assert first.place.endswith("/0@3") and first.checks == 0 and first.check_due_ms > first.begun_ms
         receipts.append(broker.commit_transaction(first, durability=None, timeout=5))
         broker.rollback_transaction(last, durability=None, timeout=5)
         try:

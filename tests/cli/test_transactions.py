@@ -48,13 +48,16 @@ def left(broker: orbitmq.Broker) -> list[str]:
 def test_it_lists_what_is_open(broker: orbitmq.Broker, begun: list[Transaction]) -> None:
     begun[1].rollback()
     heads, *rows = (line.split() for line in run("transactions", "list", "--name", broker.name).stdout.splitlines())
-    assert heads == ["begun", "age", "group", "topic", "keys", "bytes", "place", "id"]
+    assert heads == ["begun", "age", "group", "topic", "keys", "bytes", "checks", "next", "place", "id"]
     place = "RMQ_SYS_TRANS_HALF_TOPIC/0@"
-    assert [row[4:] for row in rows] == [
-        ["shop", "t", "k-0", "1", f"{place}0", begun[0].id],
-        ["shop", "t", "k-2", "1", f"{place}2", begun[2].id],
-        ["else", "t", "2,000", f"{place}3", begun[3].id],
+    # Between the number of checks and the place is the time until the next one, with its unit.
+    shown = [[*row[4 : row.index("0", 5) + 1], *row[-2:]] for row in rows]
+    assert shown == [
+        ["shop", "t", "k-0", "1", "0", f"{place}0", begun[0].id],
+        ["shop", "t", "k-2", "1", "0", f"{place}2", begun[2].id],
+        ["else", "t", "2,000", "0", f"{place}3", begun[3].id],
     ]
+    assert all(row[-3] == "due" or row[-3] in ("s", "ms") for row in rows)
     first, last = listed(broker, "--group", "shop")
     about = [first[key] for key in ("transaction", "place", "group", "for_topic", "for_queue", "body", "keys")]
     assert about == [begun[0].id, f"{place}0", "shop", "t", 0, "0", ["k-0"]]

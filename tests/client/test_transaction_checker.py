@@ -232,6 +232,24 @@ def test_each_half_is_looked_at_once(started: Started) -> None:
     assert LOOK_S_MIN <= due.pause_s <= LOOK_S
 
 
+def test_how_often_it_was_asked_is_listed(started: Started) -> None:
+    broker = started(LONG, transaction_timeout_s=1000)
+    check = Asked()
+    with broker.producer(group="shop", check=check) as producer:
+        producer.transaction("t", b"asked", properties={"CHECK_IMMUNITY_TIME_IN_SECONDS": "0"})
+        until(lambda: check.bodies == ["asked"], "the check")
+        producer.transaction("t", b"not yet")
+        until(lambda: len(broker.open_transactions()) == 2, "the second one to be indexed")
+        asked, later = broker.open_transactions()
+        assert (asked.body, asked.checks, later.body, later.checks) == (b"asked", 1, b"not yet", 0)
+        assert later.begun_ms + 999_000 <= later.check_due_ms <= later.begun_ms + 1001_000
+        assert asked.check_due_ms >= asked.begun_ms + 3_599_000
+        kill(broker, "coordinator")
+        assert [each.checks for each in broker.open_transactions()] == [1, 0]
+        for each in (asked, later):
+            broker.rollback_transaction(each)
+
+
 def test_what_rocketmq_has_checked(tmp_path: Path) -> None:
     """The number of checks goes on where RocketMQ was, which makes the topic of what is given up only when it needs it."""
     layout = StoreLayout.at(tmp_path)
@@ -245,6 +263,7 @@ def test_what_rocketmq_has_checked(tmp_path: Path) -> None:
         log.append(HALF_TOPIC, body=body, properties=names, sealed=False, store_ms=time.time_ns() // 1_000_000)
     check = Asked(x="commit")
     with small_broker(tmp_path, **SHORT) as broker:
+        assert [each.checks for each in broker.open_transactions()] == [2, 0, 0, 9]
         with broker.check_transactions("shop", check):
             all_ended(broker)
         assert Counter(check.notes) == Counter([("2", 3), ("0", 1), ("0", 2), ("0", 3), ("x", 1)])
