@@ -127,8 +127,8 @@ enum intake_result handler_take_atomic(struct handler *handler, uint32_t slot, c
     memcpy(&taking.head, payload, sizeof taking.head);
     OWN_COPY(taking.head);
     const uint32_t count = taking.head.count;
-    if (count == 0 || count * (uint64_t)(RING_HEADER + sizeof(struct lane_record)) > lane_batch_max(handler->lane->capacity))
-        return INTAKE_FAULTY; /* no honest client: not even its refusals would fit */
+    if (count == 0 || count > map->shape.window || count * (uint64_t)(RING_HEADER + sizeof(struct lane_record)) > lane_batch_max(handler->lane->capacity))
+        return INTAKE_FAULTY; /* no honest client: it could never be taken as a whole, or not even its refusals would fit */
     if (intake->sequence >= intake->skip) { /* otherwise a predecessor has published all of it */
         /* acquire: a slot's verdict was delivered before its sequence counts as completed */
         const uint64_t completed = atomic_load_explicit(&handler->tree->control->sessions[slot].completed, memory_order_acquire);
