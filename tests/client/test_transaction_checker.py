@@ -1,6 +1,6 @@
 """Goal: a transaction that nobody ends is ended as a process of its producer group says, whichever lives; and given up if none
-can say (client/transaction_checker.py, client/due_checks.py, client/check_function.py, client/loop_check.py). What is open is listed with
-its checks (client/transaction_administration.py).
+can say (client/transaction_checker.py, client/due_checks.py, client/check_function.py, client/loop_check.py).
+What is open is listed with its checks (client/transaction_administration.py).
 
 Method: a real broker with short times, and functions that note what they are asked."""
 
