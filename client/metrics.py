@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from orbitmq.client.health import DEGRADED, OK, REFUSING, STOPPED
+from orbitmq.client.health import DEGRADED, OK, REFUSING, STOPPED, Health
 
 if TYPE_CHECKING:
     from orbitmq.client.status import Status
@@ -41,7 +41,7 @@ class Metric:
 def metrics_of(status: Status, connections: int) -> list[Metric]:
     """Everything that is counted. connections: of the control socket."""
     return [
-        *_health(status.health.state),
+        *metrics_of_health(status.health),
         _gauge("build_info", "The running version.", [Sample(1, (("version", status.version),))]),
         *_log(status),
         *_actors(status),
@@ -51,14 +51,15 @@ def metrics_of(status: Status, connections: int) -> list[Metric]:
     ]
 
 
-def metrics_of_none() -> list[Metric]:
-    """What is known if no broker runs."""
-    return _health(STOPPED)
-
-
-def _health(state: str) -> list[Metric]:
-    samples = (Sample(each == state, (("state", each),)) for each in STATES)
-    return [_gauge("health", "1 for the state in which the broker is.", samples)]
+def metrics_of_health(health: Health) -> list[Metric]:
+    """What is known of a broker that does not run, or does not answer."""
+    samples = (Sample(each == health.state, (("state", each),)) for each in STATES)
+    return [
+        _gauge("up", "1: the broker runs.", [Sample(health.state != STOPPED)]),
+        _gauge("live", "1: it runs, and none of its processes hangs.", [Sample(health.live)]),
+        _gauge("ready", "1: it takes messages now.", [Sample(health.ready)]),
+        _gauge("health", "1 for the state in which the broker is.", samples),
+    ]
 
 
 def _log(status: Status) -> Iterator[Metric]:
@@ -113,7 +114,7 @@ def _topics(status: Status) -> Iterator[Metric]:
     ever = (Sample(sum(queue.max_offset for queue in topic.queues), label) for topic, label in labelled)
     yield _counter("topic_messages_total", "Messages that became readable.", ever)
     kept = (Sample(sum(queue.max_offset - queue.min_offset for queue in topic.queues), label) for topic, label in labelled)
-    yield _gauge("topic_messages", "Messages that can be read now.", kept)
+    yield _gauge("topic_readable_messages", "Messages that can be read now.", kept)
     yield _gauge("topic_queues", "Queues.", (Sample(len(topic.queues), label) for topic, label in labelled))
 
 
@@ -150,19 +151,3 @@ def _gauge(name: str, text: str, samples: Iterable[Sample]) -> Metric:
 
 def _counter(name: str, text: str, samples: Iterable[Sample]) -> Metric:
     return Metric(f"orbitmq_{name}", "counter", text, tuple(samples))
-
-
-def text_of(metrics: Iterable[Metric]) -> str:
-    """In Prometheus' text format 0.0.4."""
-    lines = []
-    for metric in metrics:
-        lines += [f"# HELP {metric.name} {metric.help}", f"# TYPE {metric.name} {metric.kind}"]
-        for sample in metric.samples:
-            labels = ",".join(f'{name}="{_escaped(value)}"' for name, value in sample.labels)
-            number = int(sample.value) if sample.value == int(sample.value) else sample.value
-            lines.append(f"{metric.name}{{{labels}}} {number}" if labels else f"{metric.name} {number}")
-    return "\n".join(lines) + "\n"
-
-
-def _escaped(value: str) -> str:
-    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

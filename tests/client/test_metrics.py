@@ -1,5 +1,6 @@
 """Goal: what a broker counts is told to Prometheus under stable names, and in its text format. Method: statuses made by hand,
-whose text a strict reader takes apart; a broker under load of which a process is killed (client/metrics.py)."""
+whose text Prometheus' own parser reads back; a broker under load of which a process is killed (client/metrics.py,
+cli/metric_text.py)."""
 
 from __future__ import annotations
 
@@ -7,7 +8,12 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
-from orbitmq.client.metrics import Metric, Sample, metrics_of, metrics_of_none, text_of
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from orbitmq.cli.metric_text import text_of
+from orbitmq.client.health import Health
+from orbitmq.client.metrics import Metric, Sample, metrics_of, metrics_of_health
 from orbitmq.client.status import GroupQueueStatus, Status
 from tests.cli.made_status import actor, group, positions, session, status, topic
 from tests.trees import actors, kill, small_broker
@@ -15,34 +21,24 @@ from tests.waiting import until
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 NAME = re.compile(r"orbitmq_[a-z][a-z0-9_]*")
-LABEL = re.compile(r'([a-z]+)="((?:[^"\\\n]|\\\\|\\"|\\n)*)"(?:,|$)')
-LINE = re.compile(r"([a-z0-9_]+)(?:\{(.*)\})? (-?\d+(?:\.\d+)?(?:e-?\d+)?)")
-
 Values = dict[tuple[str, frozenset[tuple[str, str]]], float]
 
 
 def read(text: str) -> Values:
-    """A strict reader of the text format: each name once, with help and type before its samples; no sample twice."""
+    """Prometheus' own reader, and its rules for names: each once, with help and type; no sample twice. Names differ
+    also without `_total`, which OpenMetrics takes off."""
     values: Values = {}
-    described: list[str] = []
-    kind = ""
-    assert text.endswith("\n") and "\n\n" not in text
-    for line in text.splitlines():
-        if line.startswith("# HELP "):
-            name = line.split(" ")[2]
-            assert NAME.fullmatch(name) and name not in described and line.endswith("."), line
-            described.append(name)
-        elif line.startswith("# TYPE "):
-            _, _, name, kind = line.split(" ")
-            assert name == described[-1] and kind == ("counter" if name.endswith("_total") else "gauge"), line
-        else:
-            found = LINE.fullmatch(line)
-            assert found is not None and found[1] == described[-1], line
-            labels = found[2] or ""
-            assert "".join(each[0] for each in LABEL.finditer(labels)) == labels, line
-            key = (found[1], frozenset((each[1], each[2]) for each in LABEL.finditer(labels)))
-            assert key not in values, line
-            values[key] = float(found[3])
+    families = list(text_string_to_metric_families(text))
+    names = [family.name for family in families]
+    assert len(names) == len(set(names)), sorted(names)
+    for family in families:
+        assert NAME.fullmatch(family.name) and family.documentation.endswith("."), family
+        assert family.type in ("counter", "gauge"), family
+        for sample in family.samples:
+            assert sample.name == family.name + ("_total" if family.type == "counter" else ""), sample
+            key = (sample.name, frozenset(sample.labels.items()))
+            assert key not in values, key
+            values[key] = sample.value
     return values
 
 
@@ -71,7 +67,7 @@ def busy() -> Status:
 
 
 def test_what_is_told() -> None:
-    values = read(text_of(metrics_of(busy(), 11)))
+    values = read(text_of(metrics_of(busy(), 11)).decode())
     assert of(values, "messages_appended_total") == 7 and of(values, "messages_rejected_total") == 2
     assert of(values, "messages_duplicate_total") == 1 and of(values, "ids_remembered") == 5
     assert of(values, "actor_syncs_total", actor="flush") == 4 and of(values, "actor_sessions", actor="writer") == 3
@@ -80,8 +76,9 @@ def test_what_is_told() -> None:
     assert of(values, "actor_heartbeat_age_seconds", actor="flush") == 1.5
     assert of(values, "log_position_bytes", position="wrote") == 9000 and of(values, "log_unflushed_bytes") == 1000
     assert of(values, "log_position_errno", position="flushed") == 5 and of(values, "health", state="refusing") == 1
-    assert of(values, "topic_messages_total", topic="orders") == 9 and of(values, "topic_messages", topic="orders") == 7
-    assert of(values, "topic_queues", topic="orders") == 2 and of(values, "topic_messages", topic="empty") == 0
+    assert of(values, "topic_messages_total", topic="orders") == 9
+    assert of(values, "topic_readable_messages", topic="orders") == 7
+    assert of(values, "topic_queues", topic="orders") == 2 and of(values, "topic_readable_messages", topic="empty") == 0
     assert of(values, "group_lag_messages", group="g", topic="orders") == 5
     assert of(values, "group_removed_messages", group="g", topic="orders") == 1
     assert of(values, "group_paused", group="h") == 1 and of(values, "group_dead_letters", group="h") == 6
@@ -93,16 +90,31 @@ def test_what_is_told() -> None:
 
 
 def test_one_state_at_a_time() -> None:
-    for found, state in ((metrics_of(status(), 0), "ok"), (metrics_of(busy(), 0), "refusing"), (metrics_of_none(), "stopped")):
-        states = {labels: value for (name, labels), value in read(text_of(found)).items() if name == "orbitmq_health"}
+    stopped = metrics_of_health(Health("stopped", running=False))
+    for found, state in ((metrics_of(status(), 0), "ok"), (metrics_of(busy(), 0), "refusing"), (stopped, "stopped")):
+        states = {labels: value for (name, labels), value in read(text_of(found).decode()).items() if name == "orbitmq_health"}
         assert {dict(labels)["state"] for labels, value in states.items() if value} == {state} and len(states) == 4
 
 
 def test_any_label_can_be_read_back() -> None:
     odd = 'a"b\\c\nd,e}= f'
-    written = text_of([Metric("orbitmq_x", "gauge", "Help.", (Sample(1, (("topic", odd),)),))])
+    written = text_of([Metric("orbitmq_x", "gauge", "Help.", (Sample(1, (("topic", odd),)),))]).decode()
     ((_, labels),) = read(written)
-    assert dict(labels)["topic"].encode().decode("unicode_escape") == odd
+    assert dict(labels)["topic"] == odd
+
+
+@pytest.mark.parametrize(
+    ("health", "expected"),
+    [
+        (Health("ok"), (1, 1, 1)),
+        (Health("refusing", ("full",)), (1, 1, 0)),
+        (Health("degraded", ("hangs",), silent=("coordinator",)), (1, 0, 0)),
+        (Health("stopped", running=False), (0, 0, 0)),
+    ],
+)
+def test_whether_it_runs_lives_and_is_ready(health: Health, expected: tuple[int, int, int]) -> None:
+    values = read(text_of(metrics_of_health(health)).decode())
+    assert tuple(of(values, name) for name in ("up", "live", "ready")) == expected
 
 
 def test_the_page_lists_every_metric() -> None:
@@ -119,7 +131,7 @@ def test_under_load_and_over_a_death(tmp_path: Path) -> None:
         broker.create_topic("orders", 2)
 
         def told() -> Values:
-            return read(text_of(metrics_of(broker.status(), sum(each.connections for each in broker.clients()))))
+            return read(text_of(metrics_of(broker.status(), sum(each.connections for each in broker.clients()))).decode())
 
         def told_of(count: int) -> Values | None:
             """The writer counts after its verdicts, and what it has not counted when it is killed nobody does."""
