@@ -2,7 +2,13 @@
 
 #include "base/bytes.h"
 
+#include <stdbool.h>
 #include <string.h>
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#include <immintrin.h>
+#endif
 
 static inline uint32_t rotate(uint32_t value, unsigned bits) { return value << bits | value >> (32 - bits); }
 
@@ -18,7 +24,7 @@ static inline uint32_t rotate(uint32_t value, unsigned bits) { return value << b
     } while (0)
 #define EXTEND() (word[i & 15] = rotate(word[(i + 13) & 15] ^ word[(i + 8) & 15] ^ word[(i + 2) & 15] ^ word[i & 15], 1))
 
-static void add_blocks(uint32_t state[5], const uint8_t *data, size_t count)
+static void add_by_words(uint32_t state[5], const uint8_t *data, size_t count)
 {
     for (; count; count--, data += SHA1_BLOCK) {
         uint32_t word[16];
@@ -50,6 +56,77 @@ static void add_blocks(uint32_t state[5], const uint8_t *data, size_t count)
         state[3] += d;
         state[4] += e;
     }
+}
+
+#if defined(__x86_64__)
+static bool extensions; /* the processor has instructions for SHA-1, and we use them; written at load, and by sha1_use */
+
+/* Four rounds. `e` is a, b, c and d as they were four rounds before, which an instruction makes e of. */
+#define FOUR(group, function)                                                                                                      \
+    do {                                                                                                                           \
+        __m128i *const now = &word[(group) & 3];                                                                                   \
+        if ((group) >= 4)                                                                                                          \
+            *now = _mm_sha1msg2_epu32(_mm_xor_si128(_mm_sha1msg1_epu32(*now, word[((group) + 1) & 3]), word[((group) + 2) & 3]),    \
+                                      word[((group) + 3) & 3]);                                                                    \
+        const __m128i added = (group) ? _mm_sha1nexte_epu32(e, *now) : _mm_add_epi32(e, *now);                                     \
+        e = abcd;                                                                                                                  \
+        abcd = _mm_sha1rnds4_epu32(abcd, added, function);                                                                         \
+    } while (0)
+#define TWENTY(group, function)                                                                                                    \
+    do {                                                                                                                           \
+        FOUR(group, function);                                                                                                     \
+        FOUR((group) + 1, function);                                                                                               \
+        FOUR((group) + 2, function);                                                                                               \
+        FOUR((group) + 3, function);                                                                                               \
+        FOUR((group) + 4, function);                                                                                               \
+    } while (0)
+
+__attribute__((target("sha,sse4.1"))) static void add_by_extensions(uint32_t state[5], const uint8_t *data, size_t count)
+{
+    const __m128i swap = _mm_set_epi64x(0x0001020304050607, 0x08090A0B0C0D0E0F); /* big-endian, and the first word is the highest */
+    __m128i abcd = _mm_shuffle_epi32(_mm_loadu_si128((const __m128i *)(const void *)state), 0x1B);
+    __m128i e = _mm_set_epi32((int)state[4], 0, 0, 0);
+    for (; count; count--, data += SHA1_BLOCK) {
+        const __m128i abcd_before = abcd, e_before = e;
+        __m128i word[4];
+        for (unsigned i = 0; i < 4; i++)
+            word[i] = _mm_shuffle_epi8(_mm_loadu_si128((const __m128i *)(const void *)(data + 16 * i)), swap);
+        TWENTY(0, 0);
+        TWENTY(5, 1);
+        TWENTY(10, 2);
+        TWENTY(15, 3);
+        e = _mm_sha1nexte_epu32(e, e_before);
+        abcd = _mm_add_epi32(abcd, abcd_before);
+    }
+    _mm_storeu_si128((__m128i *)(void *)state, _mm_shuffle_epi32(abcd, 0x1B));
+    state[4] = (uint32_t)_mm_extract_epi32(e, 3);
+}
+#endif
+
+enum sha1_way sha1_use(enum sha1_way most)
+{
+#if defined(__x86_64__)
+    uint32_t a, b = 0, c, d;
+    /* CPUID leaf 7, bit 29 of EBX; compilers before GCC 14 do not know its name */
+    extensions = most >= SHA1_EXTENSIONS && __get_cpuid_count(7, 0, &a, &b, &c, &d) && b & 1u << 29 && __builtin_cpu_supports("sse4.1");
+    return extensions ? SHA1_EXTENSIONS : SHA1_WORDS;
+#else
+    (void)most;
+    return SHA1_WORDS;
+#endif
+}
+
+__attribute__((constructor)) static void sha1_prepare(void) { sha1_use(SHA1_EXTENSIONS); }
+
+static void add_blocks(uint32_t state[5], const uint8_t *data, size_t count)
+{
+#if defined(__x86_64__)
+    if (extensions) {
+        add_by_extensions(state, data, count);
+        return;
+    }
+#endif
+    add_by_words(state, data, count);
 }
 
 void sha1_begin(struct sha1 *sha1)

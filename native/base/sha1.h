@@ -30,4 +30,8 @@ void hmac_key(struct hmac_key *made, const void *key, size_t size);
 /* A digest: a copy of key->inner, to which the data is added, and then this. */
 void hmac_end(const struct hmac_key *key, struct sha1 *inner, uint8_t digest[SHA1_SIZE]);
 
+/* Implementations, slow to fast. Tests choose one; returns the one that the processor supports. Not for use beside other threads. */
+enum sha1_way { SHA1_WORDS = 0, SHA1_EXTENSIONS = 1 };
+enum sha1_way sha1_use(enum sha1_way most);
+
 #endif

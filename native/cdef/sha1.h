@@ -11,3 +11,5 @@ struct hmac_key {
 };
 void hmac_key(struct hmac_key *made, const void *key, size_t size);
 void hmac_end(const struct hmac_key *key, struct sha1 *inner, uint8_t *digest);
+enum sha1_way { SHA1_WORDS = 0, SHA1_EXTENSIONS = 1 };
+enum sha1_way sha1_use(enum sha1_way most);

@@ -1,17 +1,27 @@
 """Goal: SHA-1 and HMAC are those of the standards.
 
-Method: Python's, for every size up to some blocks, in any pieces."""
+Method: Python's, for every size up to some blocks, in any pieces, by each
+implementation that the processor has."""
 
 from __future__ import annotations
 
 import hashlib
 import hmac
 import random
+from collections.abc import Iterator
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from orbitmq.native._core import ffi, lib
+
+
+@pytest.fixture(params=[0, 1], ids=["words", "extensions"], autouse=True, scope="module")
+def way(request: pytest.FixtureRequest) -> Iterator[int]:
+    """The implementation; without its instructions, the other one once more."""
+    yield lib.sha1_use(request.param)
+    lib.sha1_use(1)
 
 
 def digest_of(pieces: list[bytes]) -> bytes:
@@ -51,3 +61,11 @@ def test_hmac(key: bytes, data: bytes) -> None:
 def test_a_large_one() -> None:
     data = random.Random(2).randbytes(5 << 20)
     assert digest_of([data[:1], data[1:]]) == hashlib.sha1(data).digest()
+
+
+def test_the_fastest_is_used(way: int) -> None:
+    """If the kernel says that the processor has the instructions, they are used."""
+    with open("/proc/cpuinfo") as file:  # noqa: PTH123
+        has = " sha_ni " in file.read().replace("\n", " ")
+    assert lib.sha1_use(1) == has
+    lib.sha1_use(way)
