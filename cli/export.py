@@ -1,4 +1,4 @@
-"""`orbitmq export`: exports topics to Parquet, a run at a time, and shows what the runs have exported."""
+"""`orbitmq export`: exports topics to Parquet, a run at a time, merges small files, and shows what the runs have exported."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskProgres
 from rich.text import Text
 
 from orbitmq.cli.console import counted, err, rate
-from orbitmq.cli.export_listing import show_export, show_report
+from orbitmq.cli.export_listing import show_compacted, show_export, show_report
 from orbitmq.cli.options import Json
 
 INTERRUPTED = 130
@@ -34,6 +34,9 @@ def export(
     full: Annotated[bool, typer.Option("--full", help="Begin again: remove the topics' earlier files.")] = False,
     allow_gaps: Annotated[bool, typer.Option("--allow-gaps", help="Continue over messages that retention removed.")] = False,
     spark: Annotated[bool, typer.Option("--spark", help="Let Spark do it; needs Java, and the extra spark.")] = False,
+    compact: Annotated[
+        Path | None, typer.Option("--compact", metavar="OUT", help="Merge the small files in OUT, and export nothing.")
+    ] = None,
     show: Annotated[Path | None, typer.Option("--show", metavar="OUT", help="List what is in OUT, and export nothing.")] = None,
     as_json: Json = False,
 ) -> None:
@@ -45,38 +48,60 @@ def export(
     \b
         orbitmq export ./data ./parquet
         orbitmq export default ./parquet orders --by topic,day,tags
+        orbitmq export --compact ./parquet
         orbitmq export --show ./parquet
     """
+    if compact is not None and show is not None:
+        raise typer.BadParameter("--show and --compact cannot be used together")
     if show is not None:
         if store or folder or topics:
             raise typer.BadParameter("--show cannot be used with STORE, OUT or topics")
         show_export(show, as_json)
         return
+    if compact is not None:
+        if by or columns or full or allow_gaps or spark:
+            raise typer.BadParameter("--compact takes names of topics, and no other option than --json")
+        names = [name for name in (store, folder, *(topics or ())) if name is not None]
+        _compact(compact, names, as_json)
+        return
     if store is None or folder is None:
-        raise typer.BadParameter("give STORE and OUT, or --show OUT")
+        raise typer.BadParameter("give STORE and OUT, or --show OUT, or --compact OUT")
     from orbitmq.spark.export.topics import export as run
 
     _log_without_py4j()
+    with _ends_cleanly(), _progress("export") as progress:
+        report = run(
+            store,
+            folder,
+            topics or (),
+            spark or None,
+            by=_names(by),
+            columns=_names(columns),
+            full=full,
+            allow_gaps=allow_gaps,
+            progress=progress,
+        )
+    show_report(report, as_json)
+
+
+def _compact(out: Path, topics: list[str], as_json: bool) -> None:
+    from orbitmq.spark.export.compact import compact
+
+    with _ends_cleanly(), _progress("compact") as progress:
+        report = compact(out, topics, progress=progress)
+    show_compacted(report, as_json)
+
+
+@contextlib.contextmanager
+def _ends_cleanly() -> Iterator[None]:
     try:
-        with _progress() as progress:
-            report = run(
-                store,
-                folder,
-                topics or (),
-                spark or None,
-                by=_names(by),
-                columns=_names(columns),
-                full=full,
-                allow_gaps=allow_gaps,
-                progress=progress,
-            )
+        yield
     except KeyboardInterrupt:
         err.print("stopped; run it again, it goes on from where it is")
         raise typer.Exit(INTERRUPTED) from None
     except ImportError as error:
         err.print(f"[bold red]error:[/] {escape(str(error))}")
         raise typer.Exit(1) from None
-    show_report(report, as_json)
 
 
 def _log_without_py4j() -> None:
@@ -104,13 +129,13 @@ def _pace(rows: int, size: int, since: float) -> str:
 
 
 @contextlib.contextmanager
-def _progress() -> Iterator[Callable[[int, int, int], None]]:
+def _progress(what: str) -> Iterator[Callable[[int, int, int], None]]:
     """A bar on a terminal, otherwise a line from time to time. Yields a function to call with messages done, messages in all,
     and bytes."""
     if not err.is_terminal:
-        yield _Lines().tell
+        yield _Lines(what).tell
         return
-    columns = (TextColumn("[bold]export[/]"), BarColumn(), TaskProgressColumn(), _Speed(), TimeRemainingColumn())
+    columns = (TextColumn(f"[bold]{what}[/]"), BarColumn(), TaskProgressColumn(), _Speed(), TimeRemainingColumn())
     bar = Progress(*columns, console=err, transient=True)
     task = bar.add_task("", total=None, size=0, since=time.monotonic())
 
@@ -120,7 +145,7 @@ def _progress() -> Iterator[Callable[[int, int, int], None]]:
             bar.update(task, since=time.monotonic() - LOOK_S)
         bar.update(task, completed=done, total=total, size=size)
 
-    err.print("export: looking for what is new", style="dim")
+    err.print(f"{what}: looking for what is new", style="dim")
     try:
         yield tell
     finally:
@@ -130,7 +155,8 @@ def _progress() -> Iterator[Callable[[int, int, int], None]]:
 class _Lines:
     """Progress as lines of text."""
 
-    def __init__(self) -> None:
+    def __init__(self, what: str) -> None:
+        self._what = what
         self._since = self._told = time.monotonic()
         self._done = 0
 
@@ -140,4 +166,4 @@ class _Lines:
             self._since = now - LOOK_S
         if done != self._done and (now - self._told >= TELL_S or done == total):
             self._told, self._done = now, done
-            err.print(f"export: {done:,} of {counted(total, 'message')}{_pace(done, size, self._since)}")
+            err.print(f"{self._what}: {done:,} of {counted(total, 'message')}{_pace(done, size, self._since)}")

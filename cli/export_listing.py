@@ -14,6 +14,7 @@ from orbitmq.cli.console import counted, err, out, plain_table, rate
 from orbitmq.shm.disk_fault import byte_count
 
 if TYPE_CHECKING:
+    from orbitmq.spark.export.compact import CompactReport
     from orbitmq.spark.export.manifest import ExportFile, Gap, Range
     from orbitmq.spark.export.topics import ExportReport
 
@@ -83,6 +84,23 @@ def show_report(report: ExportReport, as_json: bool) -> None:
     speed = f", {rate(report.rows / report.seconds)} rows/s" if report.rows else ""
     whole = f"{counted(report.rows, 'message')}, {byte_count(report.size)}, {report.seconds:.1f} s{speed}"
     out.print(f"[bold green]run {report.run}[/]  {whole}: {escape(str(report.path))}")
+
+
+def show_compacted(report: CompactReport, as_json: bool) -> None:
+    """What became of small files."""
+    sizes = [sum(file.size for file in files) for files in (report.before, report.after)]
+    if as_json:
+        fields = {"runs": list(report.runs), "rows": sum(file.rows for file in report.after)}
+        files = {"files_before": len(report.before), "files": len(report.after), "bytes_before": sizes[0], "bytes": sizes[1]}
+        more = {"seconds": round(report.seconds, 3), "out": str(report.path)}
+        print(json.dumps({"type": "compact", **fields, **files, **more}), flush=True)
+        return
+    if not report.after:
+        out.print(f"no small files to merge in {escape(str(report.path))}")
+        return
+    before = f"{counted(len(report.before), 'file')}, {byte_count(sizes[0])}"
+    after = f"{counted(len(report.after), 'file')}, {byte_count(sizes[1])}"
+    out.print(f"[bold green]merged[/]  {before}, into {after}; {report.seconds:.1f} s: {escape(str(report.path))}")
 
 
 def _ranges(offsets: Sequence[Range]) -> str:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import ctypes
+import errno
 import os
 from pathlib import Path
 
 from orbitmq.shm.crash_point import crash_point
+
+_AT_FDCWD, _EXCHANGE = -100, 2
+_libc = ctypes.CDLL(None, use_errno=True)
 
 
 def sync_folder(folder: Path) -> None:
@@ -45,3 +50,15 @@ def replace(path: Path, content: bytes) -> None:
     temporary.rename(path)
     crash_point("atomic_file_renamed")
     sync_folder(path.parent)
+
+
+def exchange(one: Path, other: Path) -> None:
+    """Two files or folders of one file system change places, both at once. Raises: OSError: also if the file system or the C
+    library cannot."""
+    try:
+        failed = _libc.renameat2(_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), _EXCHANGE)
+    except AttributeError:
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS), str(one)) from None
+    if failed:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number), str(one))

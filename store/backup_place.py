@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from pathlib import Path
 
 from orbitmq.errors import StoreUnsupported
 from orbitmq.shm.crash_point import crash_point
@@ -20,8 +18,6 @@ from orbitmq.store.lock import StoreLock
 
 SUFFIX = ".partial"
 _UNFINISHED = "unfinished"  # in orbitmq/: this folder is a backup's, and may be removed
-_AT_FDCWD, _EXCHANGE = -100, 2
-_libc = ctypes.CDLL(None, use_errno=True)
 
 
 @dataclass(slots=True)
@@ -75,7 +71,7 @@ class BackupPlace:
             if self.last is None:
                 self.image.root.rename(self.target.root)
             else:
-                _exchange(self.image.root, self.target.root)
+                atomic_file.exchange(self.image.root, self.target.root)
             crash_point("backup_place_renamed")
             atomic_file.sync_folder(self.target.root.parent)
         except OSError as error:
@@ -168,10 +164,3 @@ def _clear(image: StoreLayout, but: tuple[str, ...]) -> None:
                 shutil.rmtree(path)
             else:
                 path.unlink()
-
-
-def _exchange(one: Path, other: Path) -> None:
-    """Exchanges the names of two folders: at no moment is one of them missing. Raises: OSError."""
-    if _libc.renameat2(_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), _EXCHANGE) != 0:
-        error = ctypes.get_errno()
-        raise OSError(error, os.strerror(error), str(other))

@@ -15,6 +15,8 @@ Spark and Arrow ignore names that begin with an underscore. A run takes these st
 | its files are renamed into their places | done again; a file that is no longer in staging is in its place |
 | manifests of which it leaves nothing are removed | done again; the others have the same sum |
 | the manifest says complete; the run's staging is removed | nothing, or the staging is left to remove |
+
+A run that makes large files of small ones changes folders as a whole instead (export/swap.py).
 """
 
 from __future__ import annotations
@@ -31,6 +33,7 @@ from orbitmq.errors import ExportBusy, ExportDamaged, ExportDiffers, ExportFaile
 from orbitmq.errors.remedy import Hint, hint
 from orbitmq.shm.crash_point import crash_point
 from orbitmq.shm.disk_fault import said, way_out
+from orbitmq.spark.export import swap
 from orbitmq.spark.export.manifest import COMPLETE, ExportFile, Run
 from orbitmq.spark.export.run_log import RunLog
 from orbitmq.spark.export.state import State
@@ -118,7 +121,7 @@ class ExportFolder:
             for run in found.since:
                 if run.state != COMPLETE:
                     self._finish(run, state)
-                    settled += run.rows
+                    settled += 0 if run.removes else run.rows
                 state.add(run)
             for stale in self._staging.iterdir():
                 _remove(stale)
@@ -163,6 +166,24 @@ class ExportFolder:
 
     def _finish(self, run: Run, before: State) -> None:
         """Turns a pending run into a complete one; may begin in the middle."""
+        if run.removes:
+            self._swap(run)
+        else:
+            self._move_in(run, before)
+        self._log.put(run.completed())
+        crash_point("export_folder_completed")
+        _remove(self._staging / run.staging)
+        crash_point("export_folder_cleaned")
+
+    def _swap(self, run: Run) -> None:
+        """Puts the run's files into the places of those that it removes, folder by folder."""
+        places = swap.places(self._staging / run.staging, [str(Path(file.path).parent) for file in run.files])
+        for file in run.files:
+            folder = str(Path(file.path).parent)
+            if not swap.swap(self.root / folder, places[folder], Path(file.path).name):
+                raise self._nowhere(run, file)
+
+    def _move_in(self, run: Run, before: State) -> None:
         folders: set[Path] = set()
         for file in before.files if run.replaces else ():
             if file.topic in run.replaces:
@@ -176,22 +197,22 @@ class ExportFolder:
                 (staging / target.name).rename(target)
             except FileNotFoundError:
                 if not target.exists():
-                    raise ExportDamaged(
-                        f"cannot finish run {run.number} of the export to {self.root}: {file.path} is neither in its place nor "
-                        f"in {staging}",
-                        hint=hint("export again with {full=True}"),
-                        path=str(target),
-                    ) from None
+                    raise self._nowhere(run, file) from None
             crash_point("export_folder_renamed")
             folders.update(parent for parent in target.parents if parent == self.root or self.root in parent.parents)
         for folder in folders:
             with contextlib.suppress(FileNotFoundError):  # the last file was taken out of it; the folder above is synced
                 atomic_file.sync_folder(folder)
         self._drop_void(run)
-        self._log.put(run.completed())
-        crash_point("export_folder_completed")
-        _remove(staging)
-        crash_point("export_folder_cleaned")
+
+    def _nowhere(self, run: Run, file: ExportFile) -> ExportDamaged:
+        target = self.root / file.path
+        return ExportDamaged(
+            f"cannot finish run {run.number} of the export to {self.root}: {file.path} is neither in its place nor "
+            f"in {self._staging / run.staging}",
+            hint=hint("export again with {full=True}"),
+            path=str(target),
+        )
 
     def _take_out(self, file: ExportFile) -> Path:
         """Removes a file that readers see, and the folders that become empty. Returns the folder in which names went."""

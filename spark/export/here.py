@@ -6,30 +6,42 @@ Tasks are threads, so none outlives a process that is killed. Arrow compresses, 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from threading import Event
+from typing import TypeVar
 
 from orbitmq.spark.export.manifest import ExportFile
 from orbitmq.spark.export.task import Job, run_task
 from orbitmq.spark.source.planning import Slice
 
+T = TypeVar("T")
+
 
 def tasks_here(job: Job, tasks: Sequence[tuple[Slice, ...]]) -> list[ExportFile]:
-    """When one fails, or this thread is interrupted, the others end soon. Raises: as run_task, what failed first."""
+    """Raises: as run_task."""
+    done = run_here(len(tasks), lambda number, stopped: run_task(job, number, tasks[number], stopped))
+    return [file for files in done for file in files]
+
+
+def run_here(count: int, task: Callable[[int, Callable[[], bool]], T]) -> list[T]:
+    """task: called with its number, and with what it asks from time to time: true if nobody wants its result any more.
+
+    When one fails, or this thread is interrupted, the others end soon. Raises: what failed first.
+    """
     stop = Event()
     with ThreadPoolExecutor(len(os.sched_getaffinity(0)), thread_name_prefix="export") as pool:
-        running = [pool.submit(run_task, job, number, slices, stop.is_set) for number, slices in enumerate(tasks)]
+        running = [pool.submit(task, number, stop.is_set) for number in range(count)]
         try:
             done = wait(running, return_when=FIRST_EXCEPTION).done
             _raise_one(done)
         finally:
             stop.set()
             pool.shutdown(cancel_futures=True)
-    return [file for each in running for file in each.result()]
+    return [each.result() for each in running]
 
 
-def _raise_one(done: set[Future[list[ExportFile]]]) -> None:
+def _raise_one(done: set[Future[T]]) -> None:
     for each in done:
         error = each.exception()
         if error is not None:

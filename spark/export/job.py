@@ -103,7 +103,7 @@ def _interruptions() -> Iterator[Event]:
 
 
 @contextmanager
-def watched(job: Job, total: int, progress: Progress | None) -> Iterator[None]:
+def watched(staging: str | Path, total: int, progress: Progress | None) -> Iterator[None]:
     """Reports the progress of the running tasks, and once more at the end."""
     if progress is None:
         yield
@@ -116,7 +116,7 @@ def watched(job: Job, total: int, progress: Progress | None) -> Iterator[None]:
 
     def tell() -> None:
         try:
-            content = Path(job.staging, "progress").read_bytes()
+            content = Path(staging, "progress").read_bytes()
         except FileNotFoundError:
             return
         each = [PROGRESS.unpack_from(content, at) for at in range(0, len(content) - PROGRESS.size + 1, PROGRESS.size)]

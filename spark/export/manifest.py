@@ -15,7 +15,7 @@ from typing import Any
 from orbitmq.errors import ExportDamaged
 from orbitmq.shm import finite_json
 
-VERSION = 1
+VERSIONS = (1, 2)  # 2: it removes files; earlier versions of OrbitMQ, which would count them twice, refuse it
 PENDING, COMPLETE = "pending", "complete"
 
 
@@ -73,7 +73,8 @@ Ends = Mapping[str, Mapping[int, End]]  # by queue, by topic
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One run. began: ISO 8601. ends: of the queues that it moved. replaces: topics whose earlier files no longer count."""
+    """One run. began: ISO 8601. ends: of the queues that it moved. replaces: topics whose earlier files no longer count.
+    removes: paths of earlier files whose rows its own have."""
 
     number: int
     state: str
@@ -86,6 +87,7 @@ class Run:
     ends: Ends
     gaps: tuple[Gap, ...]
     files: tuple[ExportFile, ...]
+    removes: tuple[str, ...] = ()
 
     @property
     def rows(self) -> int:
@@ -105,7 +107,7 @@ class Run:
 
     def encoded(self) -> bytes:
         content = {
-            "version": VERSION,
+            "version": 2 if self.removes else 1,
             "run": self.number,
             "state": self.state,
             "began": self.began,
@@ -117,6 +119,7 @@ class Run:
             "ends": plain_ends(self.ends),
             "gaps": [asdict(gap) for gap in self.gaps],
             "files": [plain_file(file) for file in self.files],
+            **({"removes": self.removes} if self.removes else {}),
         }
         return line(content)
 
@@ -125,9 +128,9 @@ def decoded(path: Path, content: bytes) -> Run:
     """Raises: ExportDamaged: it cannot be understood; has .path."""
     try:
         plain = finite_json.loads(content)
-        if plain["version"] != VERSION:
+        if plain["version"] not in VERSIONS:
             raise ExportDamaged(
-                f"cannot read {path}: it is of version {plain['version']}, and {VERSION} is known",
+                f"cannot read {path}: it is of version {plain['version']}, and {VERSIONS[-1]} is known",
                 hint="use the OrbitMQ that wrote it, or a newer one",
                 path=str(path),
             )
@@ -143,6 +146,7 @@ def decoded(path: Path, content: bytes) -> Run:
             ends=read_ends(plain["ends"]),
             gaps=tuple(Gap(**gap) for gap in plain["gaps"]),
             files=tuple(read_file(file) for file in plain["files"]),
+            removes=tuple(plain["removes"] if plain["version"] > 1 else ()),
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ExportDamaged(

@@ -50,6 +50,9 @@ class State:
                 if run.replaces:
                     gone = set(run.replaces)
                     files = [file for file in files if file.topic not in gone]
+                if run.removes:
+                    removed = set(run.removes)
+                    files = [file for file in files if file.path not in removed]
                 files += run.files
             self._files = files
         return self._files

@@ -8,7 +8,6 @@ than that, it closes the file that was not written to for the longest time, and 
 
 from __future__ import annotations
 
-import json
 import os
 import struct
 import uuid
@@ -17,12 +16,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby, pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from orbitmq.shm.crash_point import crash_point
 from orbitmq.spark.columns import COLUMNS
 from orbitmq.spark.export.folder import failed
 from orbitmq.spark.export.manifest import ExportFile, Range
+from orbitmq.spark.export.parquet_file import GROUP_ROWS, ParquetFile
 from orbitmq.spark.export.partition import DERIVED, Key, divided, folder
 from orbitmq.spark.source import options, slice_reader
 from orbitmq.spark.source.planning import Slice
@@ -32,16 +31,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 BUFFER = 64 << 20  # bytes of rows, uncompressed, before they are written
-GROUP_ROWS = 1 << 17  # most rows of a row group: readers skip whole groups by their statistics
 FILE_BYTES = 1 << 30  # a file that has become this long is closed, and another one is begun
 OPEN = 64
 PROGRESS = struct.Struct("=QQ")  # messages and bytes, at task * size in the file `progress`
-# Keys in the files' metadata.
-TOPIC_KEY, OFFSETS_KEY = "orbitmq.topic", "orbitmq.offsets"
 _NEEDED = ("partition", "offset", "timestamp")
-# Their values only grow, or nearly so: the differences are short.
-_GROWING = ("offset", "physical_offset", "timestamp", "born_timestamp")
-_REPEATED = ("topic", "partition", "tags", "flag", "born_host", "store_host", "reconsume_times", "timestampType")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,11 +85,9 @@ def run_task(job: Job, number: int, slices: Sequence[Slice], stopped: Callable[[
 class OpenFile:
     """A Parquet file that is being written. offsets: by queue, first, the one after the last, and how many."""
 
-    path: Path
+    file: ParquetFile
     topic: str
     key: Key
-    sink: Any
-    writer: Any
     waiting: list[pa.RecordBatch] = field(default_factory=list)
     waiting_bytes: int = 0
     waiting_rows: int = 0
@@ -126,7 +117,7 @@ class OpenFile:
 
         written = self.waiting_bytes
         if self.waiting:
-            self.writer.write_table(pa.Table.from_batches(self.waiting), row_group_size=self.waiting_rows)
+            self.file.write(pa.Table.from_batches(self.waiting))
             self.waiting, self.waiting_bytes, self.waiting_rows = [], 0, 0
         return written
 
@@ -170,8 +161,7 @@ class Task:
     def close(self) -> None:
         """Called after an error too."""
         for file in self._open.values():
-            file.writer.is_open = False  # or it would still write a footer when it is collected, and complain
-            file.sink.close()
+            file.file.close()
         self._open.clear()
         os.close(self._progress)
 
@@ -189,49 +179,24 @@ class Task:
             self._waiting -= file.write()
         while self._waiting > BUFFER:
             self._waiting -= max(self._open.values(), key=lambda each: each.waiting_bytes).write()
-        if file.sink.tell() >= FILE_BYTES:
+        if file.file.size >= FILE_BYTES:
             self._close(place)
 
     def _begin(self, topic: str, key: Key, rows: pa.RecordBatch) -> OpenFile:
         import pyarrow as pa
-        import pyarrow.parquet as pq
 
         folder(self._job.by, key)  # a name that is too long is refused before anything is written
         path = Path(self._job.staging, f"{self._name}-{self._begun:05d}.parquet")
         self._begun += 1
-        kept = self._job.kept
-        growing = {name: "DELTA_BINARY_PACKED" for name in _GROWING if name in kept}
-        sink = pa.OSFile(str(path), "wb")
-        writer = pq.ParquetWriter(
-            sink,
-            pa.schema([rows.schema.field(name) for name in kept]),
-            compression="zstd",
-            use_dictionary=[name for name in kept if name in _REPEATED],
-            column_encoding=growing or None,
-            # No statistics for bodies: nobody searches them by their first bytes, and these would be in each footer twice.
-            write_statistics=[name for name in kept if name not in ("key", "value")],
-        )
-        return OpenFile(path, topic, key, sink, writer)
+        return OpenFile(ParquetFile(path, pa.schema([rows.schema.field(name) for name in self._job.kept])), topic, key)
 
     def _close(self, place: tuple[str, Key]) -> None:
         file = self._open[place]
         self._waiting -= file.write()
-        offsets = tuple(Range(queue, *entry) for queue, entry in sorted(file.offsets.items()))
-        told = [[part.queue, part.begin, part.end, part.rows] for part in offsets]
-        file.writer.add_key_value_metadata({TOPIC_KEY: file.topic, OFFSETS_KEY: json.dumps(told, separators=(",", ":"))})
-        file.writer.close()
-        file.sink.close()
-        crash_point("export_task_written")
-        descriptor = os.open(file.path, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            os.fsync(descriptor)
-            size = os.fstat(descriptor).st_size
-        finally:
-            os.close(descriptor)
+        offsets = [Range(queue, *entry) for queue, entry in sorted(file.offsets.items())]
+        done = file.file.finish(folder(self._job.by, file.key), file.topic, file.rows, offsets)
         del self._open[place]
-        path = f"{folder(self._job.by, file.key)}/{file.path.name}"
-        self._done.append(ExportFile(path, file.topic, file.rows, size, offsets))
-        crash_point("export_task_synced")
+        self._done.append(done)
 
     def _tell(self, batch: pa.RecordBatch) -> None:
         self._told[0] += batch.num_rows

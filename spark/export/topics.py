@@ -152,7 +152,7 @@ def _run(
             str(snapshot.root), sizes, str(staging), number, wanted.by, wanted.columns, fail_on_data_loss=not wish.allow_gaps
         )
         tasks = planning.partitions(list(wanted.slices), most_records=TASK_ROWS)
-        with export_job.watched(job, wanted.messages, progress):
+        with export_job.watched(staging, wanted.messages, progress):
             files = runner(job, tasks) if tasks else []
         gaps = (*wanted.gaps, *unread(snapshot, wanted.slices, files, allow_gaps=wish.allow_gaps))
         store = str(snapshot.root)

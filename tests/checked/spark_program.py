@@ -7,6 +7,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame
 
 from orbitmq.spark.data_source import register
+from orbitmq.spark.export.compact import CompactReport, compact
 from orbitmq.spark.export.topics import ExportReport, export, export_topic
 from orbitmq.spark.session import local_session
 
@@ -17,5 +18,7 @@ def use(store: Path, out: Path) -> DataFrame:
     register(spark)
     report: ExportReport = export(store, out, ["orders"], spark, by=("topic", "day"), columns=["value"], full=True)
     report = export_topic(store, "orders", out, overwrite=False)
+    merged: CompactReport = compact(out, ["orders"])
+    assert merged.runs is not None
     assert report.rows and report.size and report.seconds
     return spark.read.format("orbitmq").option("path", str(store)).option("subscribe", "orders").load()

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from orbitmq.cli.export_listing import RANGES_MOST, show_export, show_report
+from orbitmq.cli.export_listing import RANGES_MOST, show_compacted, show_export, show_report
 from orbitmq.errors import SettingError
+from orbitmq.spark.export.compact import CompactReport
 from orbitmq.spark.export.folder import OWN
 from orbitmq.spark.export.manifest import COMPLETE, PENDING, End, ExportFile, Gap, Range, Run
 from orbitmq.spark.export.topics import ExportReport
@@ -63,6 +64,18 @@ def test_one_run(capsys: pytest.CaptureFixture[str]) -> None:
     show_report(report, as_json=True)
     *_, last = (json.loads(line) for line in capsys.readouterr().out.splitlines())
     assert last == {"type": "run", "run": 7, "rows": 60, "bytes": 2048, "files": 2, "settled": 3, "seconds": 2.0, "out": "/out"}
+
+
+def test_merged_files(capsys: pytest.CaptureFixture[str]) -> None:
+    report = CompactReport(Path("/out"), (7, 8), FILES, FILES[:1], 2.0)
+    show_compacted(report, as_json=False)
+    assert "merged  2 files, 2.0 KiB, into 1 file, 1.5 KiB; 2.0 s: /out" in capsys.readouterr().out
+    show_compacted(report, as_json=True)
+    told = json.loads(capsys.readouterr().out)
+    assert told["type"] == "compact" and (told["runs"], told["rows"]) == ([7, 8], 59)
+    assert (told["files_before"], told["files"], told["bytes_before"], told["bytes"]) == (2, 1, 2048, 1536)
+    show_compacted(CompactReport(Path("/out"), (), (), (), 0.0), as_json=False)
+    assert capsys.readouterr().out == "no small files to merge in /out\n"
 
 
 def test_nothing_new(capsys: pytest.CaptureFixture[str]) -> None:

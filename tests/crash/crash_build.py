@@ -25,7 +25,7 @@ OF_BACKUP = {"backup", "backup_place", "file_copy"}
 # The same for Spark's sink.
 OF_SINK = {"sink_commit"}
 # And of an export, which test_export_kills.py kills without this build.
-OF_EXPORT = {"export_folder", "export_run_log", "export_task"}
+OF_EXPORT = {"export_folder", "export_run_log", "export_parquet_file", "export_swap"}
 # And of sending dead letters again, which tests/client/test_redrive.py kills without this build.
 OF_REDRIVE = {"redrive"}
 

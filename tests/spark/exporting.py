@@ -1,11 +1,12 @@
 """Exports without Spark, and what readers find. The tasks run in this process, or in a process of their own that is killed on
 its way:
 
-    python -m tests.spark.exporting STORE OUT POINT PASSAGE [full|checkpoint]
+    python -m tests.spark.exporting STORE OUT POINT PASSAGE [full|checkpoint|compact|move]
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import sys
@@ -17,11 +18,16 @@ import pyarrow.dataset as ds
 
 from orbitmq.shm import crash_point
 from orbitmq.spark.export import run_log
+from orbitmq.spark.export.compact import compact
+from orbitmq.spark.export.folder import ExportFolder
 from orbitmq.spark.export.here import tasks_here
+from orbitmq.spark.export.manifest import PENDING
 from orbitmq.spark.export.plan import Wish
 from orbitmq.spark.export.topics import ExportReport, run_export
+from orbitmq.store import atomic_file
 from tests.spark.stored_topics import StoredTopics
 
+HIVE = ds.partitioning(flavor="hive")
 # topic, queue, offset, body
 Place = tuple[str, int, int, bytes]
 
@@ -49,7 +55,24 @@ def seen(out: Path) -> list[Place]:
     """The rows that Arrow sees; all files must be whole."""
     if not out.is_dir():
         return []
-    dataset = ds.dataset(out, format="parquet", partitioning=ds.partitioning(flavor="hive"))
+    return rows_of(ds.dataset(out, format="parquet", partitioning=HIVE))
+
+
+def named(out: Path) -> list[Place]:
+    """The rows of the files that the manifests name. While a run that merges files is not complete, each folder has either its
+    new files or those that they replace, as docs/export.md says."""
+    state = ExportFolder(out).state()
+    assert state.run is not None
+    names = {file.path for file in state.files}
+    if state.run.state == PENDING and state.run.removes:
+        changed = {Path(path).parent for path in state.run.removes}
+        names = {name for name in names if (out / name).exists() or Path(name).parent not in changed}
+        names |= {name for name in state.run.removes if (out / name).exists()}
+    files = [str(out / name) for name in sorted(names)]
+    return rows_of(ds.dataset(files, format="parquet", partitioning=HIVE, partition_base_dir=str(out))) if files else []
+
+
+def rows_of(dataset: ds.Dataset) -> list[Place]:
     if not dataset.files:
         return []
     found = dataset.to_table(columns=["topic", "partition", "offset", "value"]).to_pylist()
@@ -75,7 +98,16 @@ def main(store: str, out: str, point: str, passage: str, how: str = "") -> None:
     crash_point.lib = Plan(point, int(passage), lambda: os.kill(os.getpid(), signal.SIGKILL))
     if how == "checkpoint":  # at each run
         run_log.EVERY = 1
-    export_here(Path(store), Path(out), full=how == "full")
+    if how == "move":  # on a file system where folders cannot change places
+        atomic_file.exchange = cannot_exchange
+    if how in ("compact", "move"):
+        compact(out)
+    else:
+        export_here(Path(store), Path(out), full=how == "full")
+
+
+def cannot_exchange(one: Path, other: Path) -> None:
+    raise OSError(errno.EINVAL, "no exchange here")
 
 
 if __name__ == "__main__":

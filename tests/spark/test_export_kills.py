@@ -14,20 +14,22 @@ from pathlib import Path
 
 import pytest
 
+from orbitmq.spark.export.compact import compact
 from orbitmq.spark.export.folder import OWN
-from tests.spark.exporting import add, days_of_messages, export_here, seen
+from tests.spark.exporting import add, days_of_messages, export_here, named, seen
 from tests.spark.stored_topics import StoredTopics
 from tests.waiting import WATCHDOG_S
 
 ROOT = Path(__file__).resolve().parents[2]
-SOURCES = ("spark/export/folder.py", "spark/export/run_log.py", "spark/export/task.py")
+SOURCES = ("spark/export/folder.py", "spark/export/run_log.py", "spark/export/parquet_file.py", "spark/export/swap.py")
 POINTS = [point for source in SOURCES for point in re.findall(r'crash_point\("(\w+)"\)', (ROOT / source).read_text())] + [
     "atomic_file_written",
     "atomic_file_renamed",
 ]
+OF_SWAP = {"export_swap_prepared", "export_swap_moved", "export_swap_swapped"}  # test_killed_while_files_are_merged
 OF_CHECKPOINT = {"export_run_log_summed"}
 OF_FULL = {"export_folder_removed", "export_folder_dropped"}
-LATER = {"export_folder_renamed": 3, "export_task_synced": 4, "atomic_file_written": 2, "atomic_file_renamed": 2}
+LATER = {"export_folder_renamed": 3, "export_parquet_file_synced": 4, "atomic_file_written": 2, "atomic_file_renamed": 2}
 
 
 @pytest.fixture
@@ -48,7 +50,7 @@ def check_meanwhile(out: Path, stored: StoredTopics) -> None:
     assert set(found) <= {row[:4] for row in stored.rows}
 
 
-@pytest.mark.parametrize(("point", "passage"), [*((point, 1) for point in POINTS), *LATER.items()])
+@pytest.mark.parametrize(("point", "passage"), [*((point, 1) for point in POINTS if point not in OF_SWAP), *LATER.items()])
 def test_killed_at_every_step(tmp_path: Path, stored: StoredTopics, point: str, passage: int) -> None:
     out = tmp_path / "out"
     export_here(stored.root, out)
@@ -84,3 +86,31 @@ def test_killed_at_a_checkpoint(tmp_path: Path, stored: StoredTopics, point: str
     export_here(stored.root, out)
     assert seen(out) == sorted(row[:4] for row in stored.rows)
     assert not checkpoint.with_name("checkpoint.tmp").exists()
+
+
+PASSED = [point for point in POINTS if point not in {*OF_FULL, *OF_CHECKPOINT, "export_folder_renamed", "export_swap_moved"}]
+MERGES = [(point, passage, "compact") for point in PASSED for passage in (1, *((2,) if point in OF_SWAP else ()))]
+MERGES += [("atomic_file_written", 2, "compact"), ("atomic_file_renamed", 2, "compact")]
+MERGES += [(point, passage, "move") for point in ("export_swap_moved", "export_swap_swapped") for passage in (1, 2)]
+
+
+@pytest.mark.parametrize(("point", "passage", "how"), MERGES)
+def test_killed_while_files_are_merged(tmp_path: Path, stored: StoredTopics, point: str, passage: int, how: str) -> None:
+    """Whoever reads the folder finds each row once, before and after the next run, and whoever reads the manifests, too."""
+    out = tmp_path / "out"
+    for _ in range(3):
+        export_here(stored.root, out)
+        add(stored, 60)
+    export_here(stored.root, out)
+    wanted = sorted(row[:4] for row in stored.rows)
+    killed(stored, out, point, passage, how)
+    if point == "export_swap_moved":  # the folder between two names is not there
+        assert set(seen(out)) < set(wanted)
+    else:
+        assert seen(out) == named(out) == wanted
+    add(stored, 50)
+    assert export_here(stored.root, out).settled == 0
+    assert seen(out) == named(out) == sorted(row[:4] for row in stored.rows)
+    compact(out)
+    assert seen(out) == named(out) == sorted(row[:4] for row in stored.rows)
+    assert not list((out / OWN / "staging").iterdir()) and compact(out).runs == ()

@@ -24,7 +24,7 @@ FILES = st.lists(st.builds(ExportFile, NAMES, NAMES, NUMBERS, NUMBERS, RANGES), 
 GAPS = st.lists(st.builds(Gap, NAMES, QUEUES, NUMBERS, NUMBERS, NUMBERS), max_size=2).map(tuple)
 WORDS = st.lists(NAMES, max_size=2).map(tuple)
 RUNS = st.builds(
-    Run, NUMBERS, st.sampled_from([PENDING, COMPLETE]), NAMES, NAMES, WORDS, WORDS, WORDS, NAMES, ENDS, GAPS, FILES
+    Run, NUMBERS, st.sampled_from([PENDING, COMPLETE]), NAMES, NAMES, WORDS, WORDS, WORDS, NAMES, ENDS, GAPS, FILES, WORDS
 )
 PATH = Path("runs/7.json")
 
@@ -38,7 +38,7 @@ def test_a_run_comes_back(run: Run) -> None:
 
 
 def plain() -> dict[str, Any]:
-    run = Run(7, PENDING, "now", "/s", (), (), (), "", {"t": {0: End(5, Mark(1, 2))}}, (Gap("t", 0, 1, 2, 1),), ())
+    run = Run(7, PENDING, "now", "/s", (), (), (), "", {"t": {0: End(5, Mark(1, 2))}}, (Gap("t", 0, 1, 2, 1),), (), ("x/1",))
     content: dict[str, Any] = json.loads(run.encoded())
     return content
 

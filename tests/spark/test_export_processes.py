@@ -32,7 +32,7 @@ def environment() -> dict[str, str]:
 
 
 def staged(out: Path) -> int:
-    return sum(1 for _ in (out / OWN / "staging").glob("*/*.parquet"))
+    return sum(1 for _ in (out / OWN / "staging").glob("**/*.parquet"))
 
 
 # Moments of an export, each recognised by what can be seen of it.
@@ -56,7 +56,8 @@ def test_killed_at_random(tmp_path: Path, stored: StoredTopics, options: list[st
     for moment in chance.sample(list(MOMENTS) * 3, deaths):
         add(stored, 100)
         runs = len(ExportFolder(out).runs()) if out.exists() else 0
-        process = subprocess.Popen(command, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        wanted = [*COMMAND, "--compact", str(out)] if runs and chance.random() < 0.3 else command
+        process = subprocess.Popen(wanted, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
         until(lambda: process.poll() is not None or MOMENTS[moment](out, runs), moment)
         for _ in range(chance.randrange(100)):  # a little later, at random
             staged(out)

@@ -309,7 +309,7 @@ def test_what_others_left_there(tmp_path: Path) -> None:
     [manifest] = (out / "_orbitmq" / "runs").glob("*.json")
     content = manifest.read_text()
     manifest.write_text(content.replace('"version":1', '"version":7'))
-    with pytest.raises(ExportDamaged, match="of version 7, and 1 is known"):
+    with pytest.raises(ExportDamaged, match="of version 7, and 2 is known"):
         export_here(stored.root, out)
     manifest.write_text(content[:-20])
     with pytest.raises(ExportDamaged, match="is not what an export writes"):

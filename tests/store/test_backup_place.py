@@ -84,7 +84,7 @@ def test_names_cannot_be_exchanged(stored: Stored, tmp_path: Path, monkeypatch: 
     def refuse(one: Path, other: Path) -> None:
         raise OSError(22, "Invalid argument")
 
-    monkeypatch.setattr(backup_place, "_exchange", refuse)
+    monkeypatch.setattr(backup_place.atomic_file, "exchange", refuse)
     with pytest.raises(StoreUnsupported, match="in the place of"):
         back_up(stored.layout, tmp_path / "backup")
     assert (tmp_path / "backup").stat().st_ino == inode and not (tmp_path / "backup.partial").exists()
