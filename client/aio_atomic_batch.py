@@ -40,6 +40,8 @@ class AsyncAtomicBatch(Collected):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        if not self._left_here(error):
+            return
         messages = self._take()
         if error is not None:
             self._failed(error)

@@ -1,7 +1,8 @@
 """An atomic batch: messages to any topics, of which all are stored or none.
 
 The block of `with` collects messages. Its end sends them with one call (native/python/producer/atomic.c) and waits for their
-receipts; if the block ends with an exception, nothing is sent. docs/atomic-batches.md says what is promised.
+receipts. If the block ends with an exception, or in a forked child, nothing is sent. docs/atomic-batches.md says what is
+promised.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from orbitmq.client.body import Body
+from orbitmq.client.born_in import BornIn
 from orbitmq.client.consumer import Consumer
 from orbitmq.client.group_offsets import GroupOffsets
 from orbitmq.client.receipt import Receipts
@@ -32,6 +34,7 @@ class Collected:
         self._messages: list[Given] = []
         self._offsets: GroupOffsets | None = None
         self._receipts: Receipts | None = None
+        self._born = BornIn()
         self._begun = False
         self._over = False
 
@@ -84,6 +87,7 @@ class Collected:
     def _begin(self) -> None:
         if self._begun:
             raise UsageError("could not begin the block of an atomic batch: it has only one; call batch() for another")
+        self._born = BornIn()
         self._begun = True
 
     def _check_commit(self, consumer: object, kind: type) -> None:
@@ -95,6 +99,12 @@ class Collected:
         if self._offsets is not None:
             hint = "use one consumer, and one batch each time"
             raise UsageError("could not commit offsets with an atomic batch: it commits offsets already", hint=hint)
+
+    def _left_here(self, error: BaseException | None) -> bool:
+        """Whether the block ends in the process in which it began. Raises: UsageError: it ends normally, in a forked child."""
+        if error is None:
+            self._born.check("send an atomic batch", "collect another one here")
+        return self._born.here()
 
     def _take(self) -> tuple[Given, ...]:
         self._over = True
@@ -139,6 +149,8 @@ class AtomicBatch(Collected):
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+        if not self._left_here(error):
+            return
         messages = self._take()
         if error is not None:
             self._failed(error)

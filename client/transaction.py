@@ -5,7 +5,7 @@ rolled back, once.
         database.commit()
 
 A block that is left without an exception commits; an exception rolls back, and goes on. If the process dies in between, the
-half message stays as it is until somebody ends the transaction.
+half message stays as it is until somebody ends the transaction. A forked child does not end its parent's transactions.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Any, Literal, Self
 
+from orbitmq.client.born_in import BornIn
 from orbitmq.client.receipt import Receipt
 from orbitmq.client.settling import COMMIT, ROLLBACK, Ender, settle
 from orbitmq.client.unclosed import Shown
@@ -66,6 +67,7 @@ class Transaction(Shown):
         """forget: called with its id when it has ended."""
         self._producer = producer
         self._forget = forget
+        self._born = BornIn()
         self.topic = topic
         self.id = id
         self.half = half
@@ -82,7 +84,8 @@ class Transaction(Shown):
         Raises: TransactionSettled: it has ended before. UnknownTransaction: its half message is not in the log any more.
             UnknownTopic: the topic was deleted; it can still be rolled back. PerhapsStored: the broker died meanwhile: commit
             again, which is safe, and what a named producer does by itself. TimedOut, StoreFull, StoreFailed; NoPermission: the
-            store was opened read-only. UsageError: this object has ended it.
+            store was opened read-only. UsageError: this object has ended it, or belongs to the process from which
+            this one was forked.
         """
         stored = self._end("commit", COMMIT, durability, timeout)
         self.state = "committed"
@@ -97,6 +100,7 @@ class Transaction(Shown):
     def _end(self, doing: str, how: int, durability: Durability | None, timeout: float | None) -> Receipt:
         if self.state != "open":
             raise UsageError(f"could not {doing} the transaction {self.id}: it was {self.state} here before", id=self.id)
+        self._born.check(f"{doing} the transaction {self.id}", "end it there, or as one that open_transactions() lists")
         level = durability or self.half.durability
         place = self.half.offset, self.half.physical_offset
         lost: PerhapsStored | None = None  # a named producer's end, of which the broker's death has left no word
@@ -147,6 +151,8 @@ class Transaction(Shown):
                     raise
                 self.state = "committed"  # a check-back was faster
             return
+        if not self._born.here():
+            return  # the child's exception says nothing about what the parent does
         try:
             self.rollback()
         except TransactionSettled as settled:

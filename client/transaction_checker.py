@@ -67,6 +67,8 @@ class TransactionChecker(Shown):
         """Begins, also in a forked child, which has no thread of its parent's. Raises: NoMeans: there is no thread."""
         if self._closed or self._pid == os.getpid():
             return
+        if self._pid:
+            self._own = {}  # those are the parent's, which answers for them
         self._pid = os.getpid()
         self._over = threading.Event()
         due = DueChecks(self._connection, self._wants, self._over.is_set)
@@ -76,8 +78,8 @@ class TransactionChecker(Shown):
 
     def add(self, id: str, check: Check) -> None:
         """A transaction that is about to begin, with a function of its own."""
-        self._own[id] = check
         self.start()
+        self._own[id] = check
 
     def forget(self, id: str) -> None:
         """It has ended."""
