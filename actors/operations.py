@@ -210,7 +210,16 @@ class Operations(Administration):
         that knows no offset says -1, which counts as 0."""
         if peer.pid != self._tree.page_pid(PAGE_GATEWAY):
             raise NoPermission(f"cannot commit for a group for process {peer.pid}: only the broker's gateway may ask for that")
-        name, doing = check_group_name(question["group"]), "commit from a RocketMQ client for"
+        self._go_on(peer, question, "commit from a RocketMQ client for")
+
+    def report_group(self, peer: Peer, question: dict[str, Any]) -> Any:
+        """A program that keeps its offsets elsewhere, such as an export, shows them as those of a group without members:
+        [[topic, queue, offset], ...]. Doing it twice is the same as doing it once. Raises: GroupInUse: it has members."""
+        self._go_on(peer, question, "report offsets of")
+
+    def _go_on(self, peer: Peer, question: dict[str, Any], doing: str) -> None:
+        """A group whose members the broker does not see goes on there; not beyond the end of a queue."""
+        name = check_group_name(question["group"])
         offsets = {}
         for topic_name, queue, offset in question["offsets"]:
             self._known_queue(topic_name, queue, "commit in")
@@ -221,7 +230,6 @@ class Operations(Administration):
         self._refuse_exact(name, doing, offsets)
         self._groups.begin(peer.caller, name)
         self._groups.commit(name, offsets)
-        return None
 
     def assignment(self, peer: Peer, question: dict[str, Any]) -> Any:
         answer = self._groups.assignment(self._session(peer, question), question["group"])

@@ -33,6 +33,9 @@ def export(
     columns: Annotated[str | None, typer.Option("--columns", help="Only these, separated by commas.")] = None,
     full: Annotated[bool, typer.Option("--full", help="Begin again: remove the topics' earlier files.")] = False,
     allow_gaps: Annotated[bool, typer.Option("--allow-gaps", help="Continue over messages that retention removed.")] = False,
+    group: Annotated[
+        str | None, typer.Option("--group", help="Show how far it is as this group, in `orbitmq status`; it has no members.")
+    ] = None,
     spark: Annotated[bool, typer.Option("--spark", help="Let Spark do it; needs Java, and the extra spark.")] = False,
     compact: Annotated[
         Path | None, typer.Option("--compact", metavar="OUT", help="Merge the small files in OUT, and export nothing.")
@@ -59,7 +62,7 @@ def export(
         show_export(show, as_json)
         return
     if compact is not None:
-        if by or columns or full or allow_gaps or spark:
+        if by or columns or full or allow_gaps or group or spark:
             raise typer.BadParameter("--compact takes names of topics, and no other option than --json")
         names = [name for name in (store, folder, *(topics or ())) if name is not None]
         _compact(compact, names, as_json)
@@ -79,6 +82,7 @@ def export(
             columns=_names(columns),
             full=full,
             allow_gaps=allow_gaps,
+            group=group,
             progress=progress,
         )
     show_report(report, as_json)

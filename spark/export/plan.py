@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from orbitmq.client.group_name import check_group_type
 from orbitmq.client.several import Ordered, Several, not_one_text
 from orbitmq.errors import ExportDiffers, OffsetOutOfRange, SettingError, UnknownTopic
 from orbitmq.errors.remedy import Knob, hint
 from orbitmq.shm.topic_name import reserved_topic
+from orbitmq.shm.topic_table import QueueKey
 from orbitmq.spark.columns import COLUMNS
 from orbitmq.spark.export.folder import ExportFolder
 from orbitmq.spark.export.manifest import End, Gap, Mark
@@ -25,13 +27,15 @@ FULL_HINT = hint("export into another folder || begin again with {full=True}")
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What the caller asked for. No topics: all but reserved ones. by, columns: None: as in the last run, or the defaults."""
+    """What the caller asked for. No topics: all but reserved ones. by, columns: None: as in the last run, or the defaults.
+    group: under which name it shows how far it is; None: nowhere."""
 
     topics: tuple[str, ...] = ()
     by: tuple[str, ...] | None = None
     columns: tuple[str, ...] | None = None
     full: bool = False
     allow_gaps: bool = False
+    group: str | None = None
 
     @classmethod
     def of(
@@ -42,8 +46,11 @@ class Wish:
         *,
         full: bool = False,
         allow_gaps: bool = False,
+        group: str | None = None,
     ) -> Wish:
-        """Raises: SettingError: a column does not exist, or no folder can be made of it."""
+        """Raises: SettingError: a column does not exist, or no folder can be made of it. GroupNameError."""
+        if group is not None:
+            check_group_type(group)
         for parameter, names in (("topics", topics), ("by", by), ("columns", columns)):
             not_one_text(names, f"export with {parameter}", parameter)
         if columns is not None:
@@ -51,7 +58,8 @@ class Wish:
         if by is not None:
             check_by(tuple(by))
         named = tuple(dict.fromkeys(topics))
-        return cls(named, None if by is None else tuple(by), None if columns is None else tuple(columns), full, allow_gaps)
+        shape = None if by is None else tuple(by), None if columns is None else tuple(columns)
+        return cls(named, *shape, full, allow_gaps, group)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +115,15 @@ def plan(folder: ExportFolder, state: State, snapshot: Snapshot, wish: Wish) -> 
     if gaps and not wish.allow_gaps:
         raise _lost(folder, gaps, snapshot)
     return Plan(by, columns, replaces, tuple(slices), ends, tuple(gaps))
+
+
+def reached(state: State, snapshot: Snapshot) -> dict[QueueKey, int]:
+    """For each queue of the topics that have been exported, the offset that the next run begins at."""
+    found = {}
+    for topic, ends in state.ends.items():
+        for queue, (minimum, _) in snapshot.topics.get(topic, {}).items():
+            found[topic, queue] = ends[queue].offset if queue in ends else minimum
+    return found
 
 
 def _topics(snapshot: Snapshot, state: State, wish: Wish) -> list[str]:

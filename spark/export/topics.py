@@ -21,9 +21,10 @@ from orbitmq.spark.export.account import unread
 from orbitmq.spark.export.folder import ExportFolder
 from orbitmq.spark.export.here import tasks_here
 from orbitmq.spark.export.manifest import PENDING, ExportFile, Gap, Run
-from orbitmq.spark.export.plan import Plan, Wish, plan
+from orbitmq.spark.export.plan import Plan, Wish, plan, reached
 from orbitmq.spark.export.state import State
 from orbitmq.spark.export.task import Job
+from orbitmq.spark.group_report import report
 from orbitmq.spark.source import extents, planning
 
 if TYPE_CHECKING:
@@ -65,6 +66,7 @@ def export(
     columns: Several[str] | None = None,
     full: bool = False,
     allow_gaps: bool = False,
+    group: str | None = None,
     progress: export_job.Progress | None = None,
 ) -> ExportReport:
     """Adds to `out` what the topics got since the last run; the first run adds everything.
@@ -79,13 +81,15 @@ def export(
         columns: of spark/columns.py; None: all, or as before.
         full: begin again: the topics' earlier files are removed when the new ones come.
         allow_gaps: continue if retention has removed messages that were not exported.
+        group: show how far the export is as the offsets of this group, which has no members, if a broker runs on the store.
+            What is exported depends on the folder alone.
 
-    Raises: UnknownTopic, BrokerNotRunning, SettingError; OffsetOutOfRange: retention was faster; ExportBusy, ExportDiffers,
-        ExportDamaged, ExportFailed; CorruptRecord, StoreError. ImportError: no pyarrow, or no PySpark.
+    Raises: UnknownTopic, BrokerNotRunning, SettingError, GroupNameError; OffsetOutOfRange: retention was faster; ExportBusy,
+        ExportDiffers, ExportDamaged, ExportFailed; CorruptRecord, StoreError. ImportError: no pyarrow, or no PySpark.
     """
     import orbitmq.client.arrow  # noqa: F401  says what to install, before anything is made
 
-    wish = Wish.of(topics, by, columns, full=full, allow_gaps=allow_gaps)
+    wish = Wish.of(topics, by, columns, full=full, allow_gaps=allow_gaps, group=group)
 
     def run(job: Job, tasks: export_job.Tasks) -> list[ExportFile]:
         given = None if spark is True else spark
@@ -126,11 +130,19 @@ def run_export(
         state, settled = folder.settle()
         wanted = plan(folder, state, snapshot, wish)
         if wanted.nothing:
+            _show(state, snapshot, wish)
             return ExportReport(folder.root, None, (), (), settled, time.perf_counter() - begun)
         made = _run(folder, state, snapshot, wish, wanted, runner, progress)
+        state.add(made)
+        _show(state, snapshot, wish)
         return ExportReport(folder.root, made.number, made.files, made.gaps, settled, time.perf_counter() - begun)
     finally:
         folder.unlock()
+
+
+def _show(state: State, snapshot: extents.Snapshot, wish: Wish) -> None:
+    if wish.group is not None:
+        report(snapshot, wish.group, reached(state, snapshot))
 
 
 def _run(

@@ -400,7 +400,7 @@ def talk_nonsense(me: Attacker) -> None:
 OPERATIONS = (
     "hello", "wake_words", "open_session", "close_session", "create_topic", "adopt_topic", "topics", "join_group", "assignment",
     "leave_group", "committed", "status", "groups", "clients", "reset_group", "speak_for_group", "pause_group", "delete_group",
-    "shape_group", "permit", "purge_topic", "delete_topic", "lock_queues", "unlock_queues",
+    "report_group", "shape_group", "permit", "purge_topic", "delete_topic", "lock_queues", "unlock_queues",
     "perform", "__init__", "_session", "serve", "no such thing",
 )  # fmt: skip
 FIELDS = (
