@@ -32,3 +32,16 @@ def report(snapshot: Snapshot, group: str, offsets: Mapping[QueueKey, int]) -> b
         _log.warning("cannot show how far the group %r is: %s", group, error)
         return False
     return True
+
+
+class StreamReport:
+    """The same for a stream, which tells it again and again: only what has changed, and what cannot be shown once."""
+
+    def __init__(self, group: str) -> None:
+        self._group = group
+        self._shown: Mapping[QueueKey, int] | None = None
+
+    def tell(self, snapshot: Snapshot, offsets: Mapping[QueueKey, int]) -> None:
+        if offsets != self._shown and (snapshot.broker is not None or self._shown is None):
+            report(snapshot, self._group, offsets)
+            self._shown = dict(offsets)

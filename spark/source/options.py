@@ -20,7 +20,7 @@ from orbitmq.spark.source.ends import EARLIEST, LATEST, Offsets
 __all__ = ["EARLIEST", "KNOWN", "LATEST", "Offsets", "SourceOptions", "columns_of", "parse", "refused"]
 
 _ENDINGS = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")
-_LIMITS = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
+_OF_STREAMS = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay", "group")
 KNOWN = (
     "path",
     "broker",
@@ -38,7 +38,7 @@ KNOWN = (
     "includeHeaders",
     "minPartitions",
     "maxRecordsPerPartition",
-    *_LIMITS,
+    *_OF_STREAMS,
 )
 FLUSHED, APPENDED = "flushed", "appended"
 TRIGGER_DELAY_S = 15 * 60.0  # as Spark's Kafka source
@@ -52,7 +52,8 @@ class SourceOptions:
     read: "flushed" or "appended". tags: encoded; none: all messages. sql: a SQL92 filter, encoded. max_records: most messages
         in one partition; 0: the planner's choice.
     min_partitions: 0: any number. max_per_trigger, min_per_trigger: messages of a micro-batch; 0: no limit. max_trigger_delay:
-        seconds for which min_per_trigger may delay messages.
+        seconds for which min_per_trigger may delay messages. group: under which name a stream shows how far it is; None:
+        nowhere.
     """
 
     path: str | None
@@ -70,6 +71,7 @@ class SourceOptions:
     max_per_trigger: int
     min_per_trigger: int
     max_trigger_delay: float
+    group: str | None = None
 
     @property
     def topics(self) -> tuple[str, ...]:
@@ -117,6 +119,7 @@ def parse(given: Mapping[str, str], *, streaming: bool = False) -> SourceOptions
         max_per_trigger=most,
         min_per_trigger=least,
         max_trigger_delay=seconds(values, "maxTriggerDelay", TRIGGER_DELAY_S),
+        group=values.get("group"),
     )
 
 
@@ -167,11 +170,9 @@ def _check_mode(values: Mapping[str, str], starting: Offsets, ending: Offsets, *
                 if offset == wrong:
                     why = f"a batch that is to {word} offset, {wrong}, of topic {topic!r}, queue {queue}, reads nothing of it"
                     raise refused(offsets.option, values[offsets.option], why, "name the queues that are wanted with assign")
-    for option in _LIMITS:
+    for option in _OF_STREAMS:
         if option in values:
-            _log.warning(
-                "option %s = %s says nothing for a batch; it limits the micro-batches of a stream", option, values[option]
-            )
+            _log.warning("option %s = %s says nothing for a batch; it is for streams", option, values[option])
     if starting.moment_ms is not None and ending.moment_ms is not None and starting.moment_ms > ending.moment_ms:
         why = f"it lies before startingTimestamp = {values['startingTimestamp']}"
         raise refused("endingTimestamp", values["endingTimestamp"], why, "let the end follow the start")

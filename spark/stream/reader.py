@@ -1,5 +1,5 @@
 """Topics as a stream, in micro-batches. Spark keeps the offsets in its checkpoint; neither this module nor the broker keeps
-anything.
+anything. With a group, the broker shows them.
 
 A micro-batch is a range of every queue, [start, end). If it is read again after a crash it must give the same rows, so an end
 never lies beyond what was flushed, and a queue never goes back. The first micro-batch of a query ends where the store ended
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
+from orbitmq.spark.group_report import StreamReport
 from orbitmq.spark.source import moments, planning, slice_reader
 from orbitmq.spark.source.extents import Snapshot
 from orbitmq.spark.source.options import SourceOptions
@@ -53,6 +54,7 @@ class OrbitStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._given: Offsets | None = None  # the end that was returned last
         self._target: Offsets | None = None  # of Trigger.AvailableNow
         self._latest: Offsets | None = None  # everything that was there at the last look
+        self._report = None if asked.group is None else StreamReport(asked.group)
 
     @for_spark()
     def initialOffset(self) -> Json:
@@ -88,6 +90,9 @@ class OrbitStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if snapshot is None:
             return to_json(begin)
         self._latest = self._backlog.ends(begin, snapshot.topics)
+        if self._report is not None and (start is not None or self._given is not None):
+            # Spark asks for the next end once the micro-batch that ended at `begin` is done.
+            self._report.tell(snapshot, self._backlog.starts(begin, self._latest, snapshot.topics))
         end = self._targeted(begin, self._latest)
         if not isinstance(limit, ReadAllAvailable):  # with Trigger.Once, no option limits anything
             end = self._limited(begin, end, snapshot)

@@ -1,16 +1,20 @@
-"""Goal: an export shows how far it is as a group's offsets, and depends on nothing of that. Method: whole
-brokers."""
+"""Goal: exports and streams show how far they are as a group's offsets, and depend on nothing of that. Method: whole
+brokers. Streams: test_stream_source.py."""
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 import orbitmq
 from orbitmq.errors import GroupNameError, UnknownGroup
-from orbitmq.spark.export.topics import export
+from orbitmq.shm.topic_table import QueueKey
+from orbitmq.spark import group_report
+from orbitmq.spark.source.extents import Snapshot
+from tests.spark.exporting import export_here
 from tests.trees import kill
 
 LOG = 1 << 26
@@ -31,10 +35,10 @@ def test_the_lag_of_an_export(tmp_path: Path) -> None:
             broker.create_topic(topic, queues=2)
         for topic in ("orders", "payments"):
             producer.send(topic, b"x", queue=0)
-        export(tmp_path / "store", out, ["orders", "payments"])
+        export_here(tmp_path / "store", out, "orders", "payments")
         with pytest.raises(UnknownGroup):
             broker.group("warehouse")
-        export(broker.name, out, ["orders"], group="warehouse")  # nothing new, and it is shown
+        export_here(tmp_path / "store", out, "orders", group="warehouse")  # nothing new, and it is shown
         assert lag(broker, "warehouse") == (0, 4)
         assert [each.name for each in broker.status().groups] == ["warehouse"]
         for queue in (0, 1, 1):
@@ -42,18 +46,18 @@ def test_the_lag_of_an_export(tmp_path: Path) -> None:
         producer.send("payments", b"x", queue=1)
         producer.send("other", b"x")
         assert lag(broker, "warehouse") == (4, 4)
-        export(broker.name, out, ["orders"], group="warehouse")
+        export_here(tmp_path / "store", out, "orders", group="warehouse")
         assert lag(broker, "warehouse") == (1, 4)
         kill(broker, "coordinator")
         assert lag(broker, "warehouse") == (1, 4)
-        export(broker.name, out, group="warehouse")
+        export_here(tmp_path / "store", out, group="warehouse")
         assert lag(broker, "warehouse") == (0, 6)
         broker.grow_topic("orders", 3)
         producer.send("orders", b"x", queue=2)
-        export(broker.name, out, ["payments"], group="warehouse")
+        export_here(tmp_path / "store", out, "payments", group="warehouse")
         assert lag(broker, "warehouse") == (1, 7)
         broker.delete_group("warehouse")  # it is only shown
-        assert export(broker.name, out, group="warehouse").rows == 1
+        assert export_here(tmp_path / "store", out, group="warehouse").rows == 1
         assert lag(broker, "warehouse") == (0, 7)
 
 
@@ -61,7 +65,7 @@ def test_what_cannot_be_shown(tmp_path: Path, caplog: pytest.LogCaptureFixture) 
     """The messages are exported, and the log says why."""
     out = tmp_path / "out"
     with pytest.raises(GroupNameError, match="a name is a str"):
-        export(tmp_path / "store", out, group=5)  # type: ignore[arg-type]
+        export_here(tmp_path / "store", out, group=5)
     with orbitmq.Broker(tmp_path / "store", log_file_size=LOG) as broker, broker.producer() as producer:
         broker.create_topic("orders", queues=1)
         producer.send("orders", b"x")
@@ -69,15 +73,30 @@ def test_what_cannot_be_shown(tmp_path: Path, caplog: pytest.LogCaptureFixture) 
             consumer.poll()
             consumer.commit()
             producer.send("orders", b"x")
-            assert export(broker.name, out, group="billing").rows == 2
+            assert export_here(tmp_path / "store", out, group="billing").rows == 2
             assert "cannot show how far the group 'billing' is" in caplog.text and "member" in caplog.text
             assert broker.group("billing").lag_messages == 1
         caplog.clear()
         producer.send("orders", b"x")
-        assert export(broker.name, out, group="no group").rows == 1
+        assert export_here(tmp_path / "store", out, group="no group").rows == 1
         assert "cannot show how far the group 'no group' is" in caplog.text
         producer.send("orders", b"x", durability="flushed")
     caplog.clear()
     with caplog.at_level(logging.WARNING):
-        assert export(tmp_path / "store", out, group="warehouse").rows == 1
+        assert export_here(tmp_path / "store", out, group="warehouse").rows == 1
     assert "no broker runs on" in caplog.text
+
+
+def test_a_stream_tells_what_has_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And once that no broker runs, however often it is asked; again when one does."""
+    told: list[tuple[str | None, int]] = []
+
+    def note(snapshot: Snapshot, group: str, offsets: Mapping[QueueKey, int]) -> bool:
+        told.append((snapshot.broker, offsets["orders", 0]))
+        return snapshot.broker is not None
+
+    monkeypatch.setattr(group_report, "report", note)
+    stream = group_report.StreamReport("dashboard")
+    for broker, offset in ((None, 1), (None, 1), (None, 2), ("default", 2), ("default", 2), ("default", 3), (None, 4)):
+        stream.tell(Snapshot(tmp_path, 1, 1, broker, {}), {("orders", 0): offset})
+    assert told == [(None, 1), ("default", 2), ("default", 3)]

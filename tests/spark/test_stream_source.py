@@ -166,3 +166,25 @@ def test_mistakes_are_told(
     send(broker, 10)
     with pytest.raises(StreamingQueryException, match=f"(?s){told}"):
         finish(start(spark, tmp_path, {"availableNow": True}, **options))
+
+
+def test_the_lag_of_a_stream(spark: SparkSession, broker: orbitmq.Broker, tmp_path: Path) -> None:
+    """As that of a group without members: what the query has written, also while it is stopped."""
+
+    def lag() -> int | None:
+        found = [group for group in broker.groups() if group.name == "dashboard"]
+        assert not any(group.members for group in found)
+        return found[0].lag_messages if found else None
+
+    send(broker, 100)
+    query = start(spark, tmp_path, group="dashboard", maxOffsetsPerTrigger="30")
+    until(lambda: lag() == 0, "the query to have shown that it has everything")
+    assert counts(tmp_path) == {"orders": 100}
+    query.stop()
+    send(broker, 7)
+    broker.create_topic("orders", queues=3)
+    assert lag() == 7
+    query = start(spark, tmp_path, group="dashboard")
+    until(lambda: lag() == 0 and len(broker.group("dashboard").queues) == 3, "the query to go on")
+    assert counts(tmp_path) == {"orders": 107}
+    query.stop()
