@@ -51,6 +51,7 @@ class Gateway(CoreActor):
         super().__init__(tree, PAGE_GATEWAY, tree.gateway.fileno())
         self._complaints = Complaints(tree.settings.name)
         self._memory: mmap.mmap | None = None
+        lib.gateway_limit(self.handle, tree.settings.connections_per_address)
         rules = tree.settings.acl
         self._guard = Guard(self.handle, Path(rules), self._complaints.say) if rules else None
         self._certificate = Certificate(tree.settings, self._complaints.say)
@@ -72,6 +73,7 @@ class Gateway(CoreActor):
             self._guard.look()
         if self._door is not None and not self._door.alive:
             raise ActorError("the gateway's thread for TLS has ended", actor=self.kind)
+        self._complain()
         self._rare.look()
         limit_ms = min(limit_ms, math.ceil(1000 * self._check_backs.pause_s))
         super().run(limit_ms if self._memory is not None else TRY_AGAIN_MS)
@@ -155,6 +157,16 @@ class Gateway(CoreActor):
             self._check_backs.look()
         except (OrbitError, OSError) as error:
             self._complaints.say(f"the gateway cannot check transactions now: {error}")
+
+    def _complain(self) -> None:
+        """Of clients that found no room."""
+        last = ffi.new("const char **")
+        count = lib.gateway_turned_away(self.handle, last)
+        if count:
+            who = ffi.string(last[0]).decode()
+            limit = self.tree.settings.connections_per_address
+            why = f"it has {limit} already (connections_per_address), or there are too many in all"
+            self._complaints.say(f"the gateway closed {count} new connections, the last one of {who}: {why}")
 
     def _give_up(self, offset: int, physical_offset: int) -> None:
         if self._memory is not None:

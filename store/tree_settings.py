@@ -68,6 +68,7 @@ class TreeSettings:
         not in the same file; empty: nobody can. tls: whether they must ("enforcing"), may ("permissive"), cannot ("disabled").
     acl: the file of accounts and permissions by which RocketMQ's clients are let in; empty: all of them may do everything.
     auto_create_topics: whether a send of such a client to a topic that does not exist makes it, as in RocketMQ.
+    connections_per_address: such clients that one address may have connected.
     owner: pid of the process whose death ends the tree; 0: none.
     together: what placement means on this machine.
     sources: where each value comes from (setting_sources.py). A setting that is missing has its default.
@@ -107,6 +108,7 @@ class TreeSettings:
     tls_cert: str = ""
     tls_key: str = ""
     auto_create_topics: bool = True
+    connections_per_address: int = 1024
     owner: int = 0
     together: bool = field(default_factory=bool)  # no setting
     sources: Mapping[str, str] = field(default_factory=dict)
@@ -135,6 +137,7 @@ _ALLOWED: dict[str, tuple[int, int]] = {
     "handlers": (1, HANDLERS_MAX),
     "lane_capacity": (64 << 10, 1 << 30),
     "sessions_per_process": (1, SESSIONS_MAX),
+    "connections_per_address": (1, 65536),
     "connections_per_process": (1, 65536),
     "user_share_percent": (1, 100),
     "connections_per_user": (1, 65536),

@@ -100,18 +100,24 @@ static void listen_now(struct gateway *gateway, bool on)
         gateway->listening = on;
 }
 
-struct connection *gateway_connect(struct gateway *gateway, int fd)
+struct connection *gateway_connect(struct gateway *gateway, int fd, const struct gateway_hello *hello)
 {
     uint32_t index = 0;
     while (index < GATEWAY_CONNECTIONS && gateway->connections[index])
         index++;
-    struct connection *const connection = index < GATEWAY_CONNECTIONS ? connection_open(fd, index, ++gateway->epochs) : NULL;
+    struct connection *const connection = connection_open(fd, index, ++gateway->epochs);
     struct epoll_event event = {.events = EPOLLIN, .data.u32 = index};
-    if (!connection || epoll_ctl(gateway->poll, EPOLL_CTL_ADD, fd, &event) != 0) {
-        if (connection)
-            connection_free(connection);
-        else
-            close(fd);
+    if (!connection) {
+        close(fd);
+        return NULL;
+    }
+    if (hello) {
+        connection->greeted = true;
+        memcpy(connection->local, hello->local, sizeof connection->local);
+        memcpy(connection->peer, hello->peer, sizeof connection->peer);
+    }
+    if (!gateway_has_room(gateway, connection->peer) || epoll_ctl(gateway->poll, EPOLL_CTL_ADD, fd, &event) != 0) {
+        connection_free(connection);
         return NULL;
     }
     connection->interest = EPOLLIN;
@@ -132,7 +138,7 @@ static void accept_all(struct gateway *gateway)
                 listen_now(gateway, false); /* no descriptors are left: until somebody leaves, or the next look */
             return;
         }
-        if (gateway_connect(gateway, fd))
+        if (gateway_connect(gateway, fd, NULL))
             CRASH_POINT("gateway_accepted");
     }
 }

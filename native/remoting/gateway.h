@@ -76,6 +76,11 @@ bool gateway_subscribe(struct gateway *gateway, struct slice group, struct slice
 /* Nobody belongs to the group any more. */
 void gateway_unsubscribe(struct gateway *gateway, struct slice group);
 
+/* At most so many connections of one address are served; 0: as many as there is room for. Others are closed at once. */
+void gateway_limit(struct gateway *gateway, uint32_t of_one_address);
+/* How many were, for this or because there was no room, since this was asked last; the address and port of the last one. */
+uint32_t gateway_turned_away(struct gateway *gateway, const char **last);
+
 /* Which connections are served: gateway_tls.c. At first, all are taken for plain ones. */
 enum gateway_tls { GATEWAY_PLAIN, GATEWAY_PLAIN_OR_TLS, GATEWAY_TLS };
 void gateway_speak_tls(struct gateway *gateway, enum gateway_tls tls);

@@ -90,6 +90,9 @@ struct gateway {
     uint32_t *cursors;   /* by queue slot: the reader's cursor + 1 */
     uint32_t epochs;
     uint32_t count, used; /* of connections; indexes ever used */
+    uint32_t of_one_address;   /* connections at most; 0: any number */
+    uint32_t turned_away;
+    char last_turned_away[56];
     struct connection *connections[GATEWAY_CONNECTIONS];
     struct connection *asked[GATEWAY_CONNECTIONS], *stalled[GATEWAY_CONNECTIONS], *dirty[GATEWAY_CONNECTIONS];
     uint32_t asked_count, stalled_count, dirty_count;
@@ -139,8 +142,11 @@ void gateway_add_text(struct remoting_header *answer, const char *name, const ch
 enum gateway_served gateway_send(struct gateway *gateway, const struct gateway_asker *asker, const struct remoting_header *header,
                                  const uint8_t *data, uint32_t size);
 
-/* gateway.c: a connection for a socket, which it takes over; NULL: there is no room, and it was closed. */
-struct connection *gateway_connect(struct gateway *gateway, int fd);
+/* gateway.c: a connection for a socket, which it takes over; NULL: there is no room, and it was closed. hello: if it comes back from Python; or NULL. */
+struct connection *gateway_connect(struct gateway *gateway, int fd, const struct gateway_hello *hello);
+
+/* gateway_room.c: whether one more of this address may be served. */
+bool gateway_has_room(struct gateway *gateway, const char *peer);
 
 /* gateway_tls.c: whether the connection is one that the loop serves. False: not yet, or it goes elsewhere. */
 bool gateway_greets(struct gateway *gateway, struct connection *connection);

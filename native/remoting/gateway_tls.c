@@ -54,16 +54,7 @@ bool gateway_hello(struct gateway *gateway, struct gateway_hello *hello)
     return true;
 }
 
-bool gateway_adopt(struct gateway *gateway, const struct gateway_hello *hello)
-{
-    struct connection *const connection = gateway_connect(gateway, hello->fd);
-    if (!connection)
-        return false;
-    connection->greeted = true;
-    memcpy(connection->local, hello->local, sizeof connection->local);
-    memcpy(connection->peer, hello->peer, sizeof connection->peer);
-    return true;
-}
+bool gateway_adopt(struct gateway *gateway, const struct gateway_hello *hello) { return gateway_connect(gateway, hello->fd, hello) != NULL; }
 
 void gateway_forget_hellos(struct gateway *gateway)
 {

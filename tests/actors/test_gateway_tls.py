@@ -33,8 +33,8 @@ SUCCESS, SYSTEM_ERROR = 0, 1
 class Secure(Remote):
     """A client with TLS, which believes this certificate alone."""
 
-    def __init__(self, listens: str, name: str = "first") -> None:
-        super().__init__(listens)
+    def __init__(self, listens: str, name: str = "first", host: str = "127.0.0.1") -> None:
+        super().__init__(listens, host=host)
         context = ssl.create_default_context(cafile=str(CERTIFICATES / f"{name}.pem"))
         try:
             self.socket = context.wrap_socket(self.socket, server_hostname="127.0.0.1")

@@ -132,9 +132,15 @@ class Judge:
         """Of the name server, and of the broker."""
         return f"127.0.0.1:{self._ports['namesPort']}", f"127.0.0.1:{self._ports['port']}"
 
-    def mqadmin(self, *words: str) -> str:
-        """What RocketMQ's admin tool prints."""
-        return str(self.ask("mqadmin", words=words))
+    def mqadmin(self, *words: str, key: tuple[str, str] | None = None) -> str:
+        """What RocketMQ's admin tool prints. key: an access key and secret key, with which it signs."""
+        tools = self._home / "conf" / "tools.yml"
+        if key is not None:
+            tools.write_text("accessKey: '{}'\nsecretKey: '{}'\n".format(*key))
+        try:
+            return str(self.ask("mqadmin", words=words))
+        finally:
+            tools.unlink(missing_ok=True)
 
     def topics(self) -> dict[str, int]:
         """Number of queues by topic, RocketMQ's own included."""

@@ -177,3 +177,20 @@ def test_new_rules(visitor: Judge, broker: orbitmq.Broker, tmp_path: Path) -> No
     (tmp_path / "new.yml").write_text(RULES.replace("- orders=PUB\n", "- else=PUB\n"))
     (tmp_path / "new.yml").replace(tmp_path / "plain_acl.yml")
     until(lambda: send() == "SEND_OK", "the new rules")
+
+
+def test_mqadmin(judge: Judge, broker: orbitmq.Broker) -> None:
+    """It signs with the key of its tools.yml. Administrators may change topics; others may look."""
+    names = broker.status().listens
+
+    def run(command: str, *words: str, key: tuple[str, str] | None = None) -> str:
+        return judge.mqadmin(command, "-n", names, *words, key=key)
+
+    make = "updateTopic", "-b", names, "-t", "made"
+    refused = {None: "No accessKey is configured", ("subscriber", SECRETS["subscriber"]): "Need admin permission"}
+    for key, why in refused.items():
+        assert why in run(*make, key=key)
+    assert "made" not in {topic.name for topic in broker.status().topics}
+    assert "success" in run(*make, key=OPERATOR)
+    assert "made" in {topic.name for topic in broker.status().topics}
+    assert "#Broker" in run("topicStatus", "-t", "made", key=OPERATOR)
