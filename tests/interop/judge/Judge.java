@@ -219,7 +219,11 @@ public final class Judge {
             require(made.initialize(), "the broker's initialize: its log says why; it refuses a store with this");
             made.start();
         } catch (Throwable error) {
-            made.shutdown();
+            try {
+                made.shutdown();
+            } catch (Throwable other) {
+                error.addSuppressed(other); // why it did not start is the news
+            }
             throw error;
         }
         broker = made;
