@@ -34,6 +34,7 @@ from orbitmq.cli import (
     work,
 )
 from orbitmq.cli.exit_codes import DONE, FAILED, code_of
+from orbitmq.cli.top import command as live
 from orbitmq.cli.web import command as web
 from orbitmq.errors import OrbitError
 from orbitmq.shm.disk_fault import said, way_out
@@ -64,6 +65,7 @@ app = typer.Typer(
 app.command("up")(tree.up)
 app.command("down")(tree.down)
 app.command("status")(status.status)
+app.command("top")(live.top)
 app.command("health")(health.health)
 app.command("metrics")(metrics.metrics)
 app.command("console")(web.console)

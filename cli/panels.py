@@ -120,12 +120,12 @@ def _processes(between: Between) -> Table:
             f"[yellow]{age}[/]" if actor.heartbeat_age_ms > LATE_BEAT_MS else age,
             f"{messages:,}" if messages else "",
             rate(between.of_actor(actor.name, "messages")) if messages else "",
-            f"[dim]{escape(', '.join(_events(actor)))}[/]",
+            f"[dim]{escape(', '.join(events(actor)))}[/]",
         )
     return table
 
 
-def _events(actor: ActorStatus) -> Iterable[str]:
+def events(actor: ActorStatus) -> Iterable[str]:
     if actor.error:
         yield f"stopped by {os.strerror(actor.error)}"
     for counter, word in EVENTS.items():

@@ -1,0 +1,1 @@
+"""`orbitmq top`: a live view of a broker, in the terminal."""

@@ -1,0 +1,61 @@
+"""The live view's connection to a broker that comes and goes."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+import orbitmq
+from orbitmq.cli.looks import Look
+from orbitmq.cli.top.model import Life, Seen
+from orbitmq.client.client import Client
+from orbitmq.client.status import ActorStatus
+from orbitmq.errors import BrokerNotRunning, BrokerStopped, OrbitError
+
+TIMEOUT_S = 3.0  # for an answer of the coordinator
+TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
+
+
+class Source:
+    """One thread at a time uses it."""
+
+    def __init__(self, name: str | None, store: Path | None, timeout: float = TIMEOUT_S) -> None:
+        self._name, self._store, self._timeout = name, store, timeout
+        self._client: Client | None = None
+
+    def look(self) -> Seen:
+        """Connects if there is no connection, also to a broker that has come back.
+
+        Raises: OrbitError: BrokerNotRunning, BrokerStopped; TimedOut: the coordinator does not answer."""
+        try:
+            if self._client is None:
+                self._client = orbitmq.connect(self._name, store=self._store, timeout=self._timeout)
+            status = self._client.status()
+        except (BrokerNotRunning, BrokerStopped):
+            self.close()  # and with it the memory of the tree that is gone
+            raise
+        return Seen(Look(status), busy_of(status.actors))
+
+    def close(self) -> None:
+        with suppress(OrbitError):
+            if self._client is not None:
+                self._client.close()
+        self._client = None
+
+
+def busy_of(actors: tuple[ActorStatus, ...]) -> dict[Life, float]:
+    """Seconds of processor time by actor, of those that live."""
+    found = ((actor, processor_s(actor.pid)) for actor in actors if actor.pid > 0)
+    return {(actor.pid, actor.epoch): seconds for actor, seconds in found if seconds is not None}
+
+
+def processor_s(pid: int) -> float | None:
+    """Processor time that a process has used, in user mode and in the kernel. None: it is gone."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return None
+    # The command's name, in brackets, may itself have spaces and brackets.
+    fields = text.rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / TICKS_A_SECOND

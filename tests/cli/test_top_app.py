@@ -1,0 +1,219 @@
+"""Goal: the live view shows a broker as it is, obeys its keys, and outlives the broker. Method: the application
+(cli/top/app.py: Top, and each Listing) under textual's pilot, over looks made by hand and over a small broker, and
+`orbitmq top` itself without what it needs."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+from textual.pilot import Pilot
+from textual.widgets import Input
+
+from orbitmq.cli.looks import Look
+from orbitmq.cli.top.app import Top
+from orbitmq.cli.top.model import Seen
+from orbitmq.cli.top.source import Source
+from orbitmq.errors import BrokerStopped
+from tests.cli.commands import run
+from tests.cli.made_status import group, status, topic
+from tests.client.restarts import Restarts
+from tests.trees import kill, small_broker
+from tests.waiting import WATCHDOG_S, Stuck
+
+OFTEN_S = 0.02
+Use = Callable[[Top, "Pilot[None]"], Coroutine[Any, Any, None]]
+
+
+async def until(pilot: Pilot[None], condition: Callable[[], Any], what: str) -> None:
+    deadline = time.monotonic() + WATCHDOG_S
+    while not condition():
+        if time.monotonic() > deadline:
+            raise Stuck(f"waited {WATCHDOG_S:g} s for {what}")
+        await pilot.pause(OFTEN_S)
+
+
+def under(app: Top, use: Use, size: tuple[int, int] = (80, 24)) -> None:
+    async def whole() -> None:
+        async with app.run_test(size=size) as pilot:
+            await use(app, pilot)
+
+    asyncio.run(whole())
+
+
+def screen(app: Top) -> str:
+    """What can be read on the screen."""
+    return "\n".join("".join(segment.text for segment in strip) for strip in app.screen._compositor.render_strips())
+
+
+TOPICS = tuple(topic(name, (0, held)) for name, held in {"bills": 5, "orders": 3, "order-events": 9, "[b]x": 1}.items())
+
+
+def made() -> Seen:
+    return Seen(Look(status(topics=TOPICS, groups=(group("workers"), group("[red]")))), {})
+
+
+@pytest.mark.parametrize("size", [(80, 24), (200, 50), (20, 6)])
+def test_sort_filter_and_quit(size: tuple[int, int]) -> None:
+    async def use(app: Top, pilot: Pilot[None]) -> None:
+        await until(pilot, lambda: len(app.topics.names) == 4, "the topics")
+        await pilot.press("2", "s")
+        assert app.topics.sorted_by == "messages" and app.topics.names == ["order-events", "bills", "orders", "[b]x"]
+        await pilot.press("r")
+        assert app.topics.names == ["[b]x", "orders", "bills", "order-events"]
+        await pilot.press("slash", *"ORD")
+        assert app.topics.names == ["orders", "order-events"] and app.groups.names == []
+        assert "2 of 4 with 'ORD'" in str(app.topics.border_title)
+        await pilot.press("enter")
+        assert app.focused is app.topics and app.topics.names == ["orders", "order-events"]
+        await pilot.press("escape")
+        assert len(app.topics.names) == 4 and sorted(app.groups.names) == ["[red]", "workers"]
+        assert app.query_one("#filter", Input).value == ""
+        await pilot.press("3")
+        assert app.focused is app.groups
+        await pilot.press("q")
+        await until(pilot, lambda: app._exit, "the end")
+
+    under(Top(made, OFTEN_S), use, size)
+
+
+def test_the_cursor_stays_on_its_row() -> None:
+    held = {"a": 1, "b": 2, "c": 3}
+
+    def look() -> Seen:
+        return Seen(Look(status(topics=tuple(topic(name, (0, count)) for name, count in held.items()))), {})
+
+    async def use(app: Top, pilot: Pilot[None]) -> None:
+        await until(pilot, lambda: len(app.topics.names) == 3, "the topics")
+        await pilot.press("2", "s", "down")
+        assert app.topics.names == ["c", "b", "a"] and app.topics.chosen_name == "b"
+        held["b"] = 9
+        await until(pilot, lambda: app.topics.names == ["b", "c", "a"], "another order")
+        assert app.topics.chosen_name == "b"
+        await pilot.press("down", "down")
+        assert app.topics.chosen_name == "a"
+        del held["a"]
+        await until(pilot, lambda: app.topics.names == ["b", "c"], "a topic to go")
+        assert app.topics.chosen_name == "c"
+
+    under(Top(look, OFTEN_S), use)
+
+
+def test_a_look_that_waits_stops_no_key() -> None:
+    """Goal: a coordinator that hangs does not hold up the screen, and is not asked a second time. Method: a look that waits."""
+    go, begun = threading.Event(), []
+
+    def look() -> Seen:
+        begun.append(1)
+        assert go.wait(WATCHDOG_S)
+        return made()
+
+    async def use(app: Top, pilot: Pilot[None]) -> None:
+        try:
+            await until(pilot, lambda: begun, "a look")
+            await pilot.press("3")
+            assert app.focused is app.groups and "looking for the broker" in screen(app)
+            for _ in range(5):
+                app._next_look()
+            assert len(begun) == 1
+        finally:
+            go.set()
+        await until(pilot, lambda: app.topics.names, "its answer")
+
+    under(Top(look, OFTEN_S), use)
+
+
+def test_a_broker_that_is_away() -> None:
+    gone = [False]
+
+    def look() -> Seen:
+        if gone[0]:
+            raise BrokerStopped("broker 'default' was stopped")
+        return made()
+
+    async def use(app: Top, pilot: Pilot[None]) -> None:
+        await until(pilot, lambda: app.topics.names, "the topics")
+        gone[0] = True
+        await until(pilot, lambda: "broker 'default' was stopped" in screen(app), "the news")
+        assert "● away" in screen(app) and len(app.topics.names) == 4 and app.has_class("away")
+        gone[0] = False
+        await until(pilot, lambda: "● running" in screen(app), "its return")
+        assert not app.has_class("away")
+
+    under(Top(look, OFTEN_S), use)
+
+
+def test_a_real_broker(tmp_path: Path) -> None:
+    """Also one of its actors dies under the view, which shows its next life."""
+    with small_broker(tmp_path / "store") as broker:
+        broker.create_topic("orders", 2)
+        source = Source(broker.name, None)
+
+        async def use(app: Top, pilot: Pilot[None]) -> None:
+            await until(pilot, lambda: "orders" in app.topics.names, "the topic")
+            with broker.producer() as producer:
+                producer.send_batch("orders", [b"x"] * 1000)
+            with broker.consumer("billing", topics=["orders"], start="earliest") as consumer:
+                assert consumer.poll_batch(10, timeout=WATCHDOG_S)
+                consumer.commit()
+                await until(pilot, lambda: "billing" in app.groups.names, "the group")
+                await until(pilot, lambda: app.model.groups()[0].lags.last, "its lag")
+            await until(pilot, lambda: app.model.topics()[0].held == 1000, "the messages")
+            await until(pilot, lambda: all(row.share is not None for row in app.model.actors()), "processor time")
+            assert "writer" in app.actors.names and "1,000" in screen(app)
+            kill(broker, "reput")
+            await until(
+                pilot, lambda: {row.name: row.status.epoch for row in app.model.actors()}["reput"] == 2, "its second life"
+            )
+
+        try:
+            under(Top(source.look, OFTEN_S), use, (200, 50))
+        finally:
+            source.close()
+
+
+def test_a_broker_that_is_killed_and_comes_back(tmp_path: Path) -> None:
+    """Goal: the view outlives the whole tree, and shows the next one. Method: kill -9 of the supervisor under the view."""
+    with Restarts(tmp_path / "store") as broker:
+        source = Source(broker.name, None)
+
+        async def use(app: Top, pilot: Pilot[None]) -> None:
+            await until(pilot, lambda: app.model.away, "the news that no broker runs")
+            assert not app.topics.names
+            await asyncio.to_thread(broker.start)
+            with broker.connect() as client:
+                client.create_topic("orders", 1)
+            await until(pilot, lambda: "orders" in app.topics.names, "the topic")
+            before = app.model.status
+            await asyncio.to_thread(broker.kill)
+            await until(pilot, lambda: app.model.away, "the news of its death")
+            assert "orders" in app.topics.names  # as it was seen last
+            await asyncio.to_thread(broker.start)
+            await until(pilot, lambda: not app.model.away, "its return")
+            after = app.model.status
+            assert before and after and after.generation != before.generation and "orders" in app.topics.names
+
+        try:
+            under(Top(source.look, OFTEN_S), use)
+        finally:
+            source.close()
+
+
+def test_missing_textual() -> None:
+    """Goal: one line says what to install. Method: cli/top/command.py without textual; None says that it is not there."""
+    code = "import sys; sys.modules['textual'] = None; sys.argv[1:] = ['top']; from orbitmq.cli.main import main; main()"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=WATCHDOG_S)
+    assert found.returncode == 1 and "it needs textual, which is not installed" in found.stderr
+    assert "pip install 'orbitmq[cli]'" in found.stderr and "Traceback" not in found.stderr
+
+
+def test_without_a_terminal() -> None:
+    found = run("top")
+    assert found.returncode == 1 and "it needs a terminal" in found.stderr and "orbitmq status" in found.stderr
