@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#define ROUNDS 60000u
+#define ROUNDS 100000u
 #define SIZE_MAX_DRIVEN 300u
 
 static const char good[] = "{\"code\":310,\"extFields\":{\"a\":\"g\\u0001\\ud83d\\ude80\",\"b\":\"T\",\"e\":0,\"k\":false},\"flag\":2,"

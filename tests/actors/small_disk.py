@@ -190,7 +190,7 @@ def told_to_scripts(disk: Path) -> None:
         said = orbit(1, "health")
         assert said.startswith("refusing\nno next log file can be made: No space left on device\n"), said
         assert orbit(1, "health", "--ready") == said == orbit(0, "health", "--live"), "a restart makes no room"
-        assert 'orbitmq_health{state="refusing"} 1\n' in orbit(0, "metrics")
+        assert 'orbitmq_health{state="refusing"} 1.0\n' in orbit(0, "metrics")
         with orbitmq.connect() as client:
             assert (client.status().health.state, str(client.status().health)) == ("refusing", content["health"])
         (disk / "filler").unlink()
