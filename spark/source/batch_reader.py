@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from orbitmq.spark.source import extents, moments, planning
+from orbitmq.spark.source import extents, moments, planning, remote_slices
 from orbitmq.spark.source.filters import narrowing
+from orbitmq.spark.source.moments import END
 from orbitmq.spark.source.options import SourceOptions
 from orbitmq.spark.source.slice_reader import read_slices
 from orbitmq.spark.spelling import for_spark
@@ -65,6 +66,8 @@ class OrbitReader(DataSourceReader):
     def narrow(self, filters: Sequence[Any]) -> list[Any]:
         assert self._snapshot is not None
         found = narrowing(filters)
+        if self._options.servers is not None:
+            found.stored_ms = (0, END)  # a search would ask the brokers many times; Spark compares the rows
         tags = found.filtered(self._options.tags)
         if tags is None:
             self._slices = []
@@ -83,4 +86,7 @@ class OrbitReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, OrbitPartition)
         with for_spark():
-            yield from read_slices(self._root, self._sizes, partition.slices, self._options)
+            if self._options.servers is not None:
+                yield from remote_slices.read_slices(partition.slices, self._options)
+            else:
+                yield from read_slices(self._root, self._sizes, partition.slices, self._options)

@@ -118,7 +118,11 @@ def of(store_or_broker: str | Path, *, read: str = FLUSHED, wait: bool = True) -
 
 
 def of_options(options: SourceOptions, *, wait: bool = True) -> Snapshot:
-    """The extents of the store, or the broker, that the options name."""
+    """The extents of the store, the broker or the servers that the options name."""
+    if options.servers is not None:
+        from orbitmq.spark.source.remote_extents import of_servers
+
+        return Snapshot(Path(), 0, 0, None, of_servers(options.servers, options.choice, options.timeout))
     if options.path is not None:
         return of_store(options.path, read=options.read, wait=wait)
     return of_broker(options.broker or "", read=options.read, wait=wait)

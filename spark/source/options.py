@@ -16,14 +16,18 @@ from orbitmq.spark.source import choice, ends
 from orbitmq.spark.source.choice import Choice
 from orbitmq.spark.source.counts import count, seconds, switch
 from orbitmq.spark.source.ends import EARLIEST, LATEST, Offsets
+from orbitmq.store.listen_address import server_addresses
 
 __all__ = ["EARLIEST", "KNOWN", "LATEST", "Offsets", "SourceOptions", "columns_of", "parse", "refused"]
 
 _ENDINGS = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")
 _OF_STREAMS = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay", "group")
+_TIMED = ("startingTimestamp", "startingOffsetsByTimestamp", "endingTimestamp", "endingOffsetsByTimestamp")
 KNOWN = (
     "path",
     "broker",
+    "servers",
+    "timeout",
     *choice.OPTIONS,
     "startingOffsets",
     "startingTimestamp",
@@ -41,19 +45,21 @@ KNOWN = (
     *_OF_STREAMS,
 )
 FLUSHED, APPENDED = "flushed", "appended"
+SERVERS_S = 60.0  # a gateway or broker that is started again is back by then
 TRIGGER_DELAY_S = 15 * 60.0  # as Spark's Kafka source
 _log = logging.getLogger("orbitmq")
 
 
 @dataclass(frozen=True, slots=True)
 class SourceOptions:
-    """Where to read, what, and in how many pieces. Exactly one of path (root of a store) and broker (a name) is set.
+    """Where to read, what, and in how many pieces. Exactly one of path (root of a store), broker (a name) and
+    servers (addresses) is set.
 
     read: "flushed" or "appended". tags: encoded; none: all messages. sql: a SQL92 filter, encoded. max_records: most messages
         in one partition; 0: the planner's choice.
     min_partitions: 0: any number. max_per_trigger, min_per_trigger: messages of a micro-batch; 0: no limit. max_trigger_delay:
         seconds for which min_per_trigger may delay messages. group: under which name a stream shows how far it is; None:
-        nowhere.
+        nowhere. timeout: seconds for which servers may be away.
     """
 
     path: str | None
@@ -72,6 +78,8 @@ class SourceOptions:
     min_per_trigger: int
     max_trigger_delay: float
     group: str | None = None
+    servers: str | None = None
+    timeout: float = SERVERS_S
 
     @property
     def topics(self) -> tuple[str, ...]:
@@ -88,10 +96,7 @@ def parse(given: Mapping[str, str], *, streaming: bool = False) -> SourceOptions
         .value.
     """
     values = _known(given)
-    path, broker = values.get("path"), values.get("broker")
-    if (path is None) == (broker is None):
-        why = "neither is given" if path is None else "both are given"
-        raise refused("path", path, f"one of the options path and broker says where to read, and {why}")
+    _check_place(values)
     chosen = choice.parse(values)
     starting = ends.starting(values, chosen, LATEST if streaming else EARLIEST)
     ending = ends.ending(values, chosen)
@@ -104,8 +109,8 @@ def parse(given: Mapping[str, str], *, streaming: bool = False) -> SourceOptions
         why = "it says how long minOffsetsPerTrigger may wait, and that is not given"
         raise refused("maxTriggerDelay", values["maxTriggerDelay"], why, "give both, or neither")
     return SourceOptions(
-        path=path,
-        broker=broker,
+        path=values.get("path"),
+        broker=values.get("broker"),
         choice=chosen,
         starting=starting,
         ending=ending,
@@ -120,6 +125,8 @@ def parse(given: Mapping[str, str], *, streaming: bool = False) -> SourceOptions
         min_per_trigger=least,
         max_trigger_delay=seconds(values, "maxTriggerDelay", TRIGGER_DELAY_S),
         group=values.get("group"),
+        servers=values.get("servers"),
+        timeout=seconds(values, "timeout", SERVERS_S),
     )
 
 
@@ -153,6 +160,34 @@ def _known(given: Mapping[str, str]) -> dict[str, str]:
     return values
 
 
+def _check_place(values: Mapping[str, str]) -> None:
+    """Where to read, and what cannot be asked for there."""
+    given = [name for name in ("path", "broker", "servers") if name in values]
+    if len(given) != 1:
+        why = f"{' and '.join(given)} are given" if given else "none is given"
+        at = given[0] if given else "path"
+        raise refused(at, values.get(at), f"exactly one of the options path, broker and servers says where to read, and {why}")
+    if "servers" not in values:
+        if "timeout" in values:
+            raise refused("timeout", values["timeout"], "it says how long servers may be away, and they are not given")
+        return
+    try:
+        addresses = server_addresses(values["servers"])
+    except ValueError as error:
+        ways = "give addresses such as host:9876, between semicolons"
+        raise refused("servers", values["servers"], str(error), ways) from None
+    if not addresses:
+        raise refused("servers", values["servers"], "it names nobody", "give an address such as host:9876")
+    if values.get("read", APPENDED).strip().lower() == FLUSHED:
+        why = "RocketMQ's protocol does not tell servers' readers what is flushed"
+        raise refused("read", values["read"], why, "leave it out; with servers everything that was accepted is read")
+    if "group" in values:
+        raise refused("group", values["group"], "with servers, nothing is committed", "leave it out")
+    for option in _TIMED:
+        if option in values:
+            raise refused(option, values[option], "servers are read by offsets only", "give startingOffsets and endingOffsets")
+
+
 def _check_mode(values: Mapping[str, str], starting: Offsets, ending: Offsets, *, streaming: bool) -> None:
     """Options that only a batch or only a stream can have."""
     if streaming:
@@ -179,7 +214,7 @@ def _check_mode(values: Mapping[str, str], starting: Offsets, ending: Offsets, *
 
 
 def _read(values: Mapping[str, str]) -> str:
-    text = values.get("read", FLUSHED).strip().lower()
+    text = values.get("read", APPENDED if "servers" in values else FLUSHED).strip().lower()
     if text not in (FLUSHED, APPENDED):
         raise refused("read", values["read"], "flushed or appended is wanted")
     return text

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from orbitmq.spark.group_report import StreamReport
-from orbitmq.spark.source import moments, planning, slice_reader
+from orbitmq.spark.source import moments, planning, remote_slices, slice_reader
 from orbitmq.spark.source.extents import Snapshot
 from orbitmq.spark.source.options import SourceOptions
 from orbitmq.spark.spelling import for_spark
@@ -118,7 +118,10 @@ class OrbitStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, StreamPartition)
         with for_spark():
-            yield from slice_reader.read_slices(partition.root, partition.sizes, partition.slices, self._options)
+            if self._options.servers is not None:
+                yield from remote_slices.read_slices(partition.slices, self._options)
+            else:
+                yield from slice_reader.read_slices(partition.root, partition.sizes, partition.slices, self._options)
 
     def _stands(self) -> Json:
         return to_json(self._given) if self._given is not None else self.initialOffset()

@@ -60,6 +60,8 @@ class StreamStore:
         less until it has recovered them."""
         options = self._options
         try:
+            if options.servers is not None:
+                return extents.of_options(options)
             if options.path is not None:
                 found = extents.of_store(options.path, read=APPENDED)
             else:

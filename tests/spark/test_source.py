@@ -1,5 +1,5 @@
 """Goal: a query sees every message that it asks for once, with everything that was stored, and errors name the options. Method:
-Spark over a store made by hand."""
+Spark over a store made by hand. Also of spark/source/batch_reader.py."""
 
 from __future__ import annotations
 
