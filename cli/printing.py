@@ -75,11 +75,8 @@ def print_json(message: Message) -> None:
     print(json.dumps(as_record(message), ensure_ascii=False))
 
 
-def print_whole(message: Message) -> None:
-    """Every field on its own line, then the body."""
-    table = Table(box=None, pad_edge=False, show_header=False)
-    table.add_column(style="dim")
-    table.add_column(overflow="fold")
+def fields_of(message: Message) -> dict[str, str]:
+    """Every field but the body, by its label; those that are empty are left out."""
     rows = {
         "id": message.id,
         "place": f"{message.topic}/{message.queue}@{message.offset}",
@@ -90,9 +87,16 @@ def print_whole(message: Message) -> None:
         "stored": clock_time(message.stored_ms),
     }
     rows |= {f"property {key}": value for key, value in message.properties.items() if key not in ("TAGS", "KEYS")}
-    for key, value in rows.items():
-        if value:
-            table.add_row(escape(key), escape(one_line(value)))
+    return {key: value for key, value in rows.items() if value}
+
+
+def print_whole(message: Message) -> None:
+    """Every field on its own line, then the body."""
+    table = Table(box=None, pad_edge=False, show_header=False)
+    table.add_column(style="dim")
+    table.add_column(overflow="fold")
+    for key, value in fields_of(message).items():
+        table.add_row(escape(key), escape(one_line(value)))
     out.print(table)
     text = body_text(message)
     out.print(f"\n{escape(text)}" if text is not None else f"\n[dim]{len(message.body):,} bytes[/]  {bytes(message).hex(' ')}")

@@ -84,6 +84,7 @@ TESTED_BY: dict[str, str] = {
     "cli/top/command.py": "tests/cli/test_top_app.py",
     "cli/top/head.py": "tests/cli/test_top_model.py",
     "cli/top/listing.py": "tests/cli/test_top_app.py",
+    "cli/top/messages.py": "tests/cli/test_top_app.py",
     "cli/top/series.py": "tests/cli/test_top_model.py",
     "cli/top/source.py": "tests/cli/test_top_app.py",
     "client/absence.py": "tests/client/test_wait.py",

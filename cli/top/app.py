@@ -10,22 +10,25 @@ from textual import work
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
-from textual.widgets import Footer, Input, Static
+from textual.widgets import DataTable, Footer, Input, Static
 
 from orbitmq.cli.top.columns import ACTORS, GROUPS, TOPICS
+from orbitmq.cli.top.complaint_list import ComplaintList
 from orbitmq.cli.top.head import head
 from orbitmq.cli.top.listing import Listing
+from orbitmq.cli.top.messages import Messages
 from orbitmq.cli.top.model import ActorRow, GroupRow, Model, Seen, TopicRow
+from orbitmq.cli.web.browse import Asked, Page
 from orbitmq.errors import OrbitError
 
 EVERY_S = 1.0
 
 
 class Top(App[None]):
-    """look: takes a look at the broker, and is called in a thread, by one at a time."""
+    """look: takes a look at the broker; page: reads messages. Both are called in threads, one look and one page at a time."""
 
     CSS = """
-    #head { height: 3; padding: 0 1; }
+    #head { height: 5; padding: 0 1; }
     Listing { height: 1fr; min-height: 4; border: round $panel; border-title-color: $text; scrollbar-size: 0 1; }
     Listing:focus { height: 2fr; border: round $accent; }
     #filter { display: none; height: 1; border: none; padding: 0 1; }
@@ -36,6 +39,7 @@ class Top(App[None]):
         Binding("q", "quit", "Quit"),
         Binding("s", "sort", "Sort"),
         Binding("r", "turn_round", "Reverse"),
+        Binding("c", "complaints", "Complaints"),
         Binding("slash", "ask_filter", "Filter", key_display="/"),
         Binding("escape", "no_filter", "All", show=False),
         Binding("1", "table('actors')", "Actors"),
@@ -45,10 +49,10 @@ class Top(App[None]):
     ENABLE_COMMAND_PALETTE = False
     TITLE = "orbitmq top"
 
-    def __init__(self, look: Callable[[], Seen], every: float = EVERY_S) -> None:
+    def __init__(self, look: Callable[[], Seen], page: Callable[[Asked], Page], every: float = EVERY_S) -> None:
         super().__init__()
         self.model = Model()
-        self._look, self._every = look, every
+        self._look, self._page, self._every = look, page, every
         self._looking = False
         self.actors: Listing[ActorRow] = Listing("actors", ACTORS, "name")
         self.topics: Listing[TopicRow] = Listing("topics", TOPICS, "rate")
@@ -103,6 +107,10 @@ class Top(App[None]):
         self.topics.fill(self.model.topics())
         self.groups.fill(self.model.groups())
 
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """The keys of the tables are theirs alone, not those of a screen that lies over them."""
+        return action == "quit" or len(self.screen_stack) <= 1
+
     def _focused(self) -> Listing[Any]:
         return self.focused if isinstance(self.focused, Listing) else self.topics
 
@@ -119,6 +127,15 @@ class Top(App[None]):
         asked = self.query_one("#filter", Input)
         asked.add_class("asked")
         asked.focus()
+
+    def on_data_table_row_selected(self, event: DataTable.RowSelected) -> None:
+        """Enter opens the topic under the cursor."""
+        name = self.topics.chosen_name
+        if event.data_table is self.topics and name is not None:
+            self.push_screen(Messages(name, self._page))
+
+    def action_complaints(self) -> None:
+        self.push_screen(ComplaintList(self.model.complaints))
 
     def on_input_changed(self, event: Input.Changed) -> None:
         for table in self.tables:

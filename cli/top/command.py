@@ -35,6 +35,6 @@ def top(
 
     source = Source(name, store)
     try:
-        Top(source.look, interval).run()
+        Top(source.look, source.page, interval).run()
     finally:
         source.close()

@@ -1,4 +1,4 @@
-"""The first lines of the live view: which broker, how it is, and its rates."""
+"""The first lines of the live view: which broker, how it is, its rates and positions, and what was wrong last."""
 
 from __future__ import annotations
 
@@ -10,18 +10,20 @@ from orbitmq.cli.console import counted, rate
 from orbitmq.cli.panels import STATE_STYLES
 from orbitmq.cli.printing import one_line
 from orbitmq.cli.top.model import Model
+from orbitmq.cli.top.ruler import ruler
 from orbitmq.cli.top.series import Series
 from orbitmq.client.health import DEGRADED, OK
 from orbitmq.shm.disk_fault import byte_count
 
 HEALTH_STYLES = {OK: "green", DEGRADED: "yellow"}
 AWAY = "looks again and again"
+LINES = 5
 FIXED = 61  # columns of the third line that are not bars
 
 
 def head(model: Model, width: int) -> Text:
-    """Three lines, or two and why there is no broker."""
-    lines = [_broker(model), _health(model), _rates(model, width)]
+    """LINES lines."""
+    lines = [_broker(model), _health(model), _rates(model, width), _ruler(model, width), _last(model)]
     for line in lines:
         line.truncate(max(1, width), overflow="ellipsis")
     return Text("\n").join(lines)
@@ -50,6 +52,17 @@ def _health(model: Model) -> Text:
         return Text("looking for the broker", "dim")
     health = model.status.health
     return Text.assemble(("health ", "dim"), (one_line(str(health)), HEALTH_STYLES.get(health.state, "bold red")))
+
+
+def _ruler(model: Model, width: int) -> Text:
+    return ruler(model.status.positions, width) if model.status is not None else Text("")
+
+
+def _last(model: Model) -> Text:
+    last = model.complaints.last
+    if last is None:
+        return Text("no complaints since this view began", "dim")
+    return Text.assemble(("last complaint ", "dim"), (one_line(str(last)), "yellow"), ("  c shows all", "dim"))
 
 
 def _rates(model: Model, width: int) -> Text:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from orbitmq.cli.looks import Between, Look
+from orbitmq.cli.top.complaints import Complaints
 from orbitmq.cli.top.series import Series
 from orbitmq.client.status import ActorStatus, GroupStatus, Status, TopicStatus
 
@@ -70,6 +71,7 @@ class Model:
 
     def __init__(self) -> None:
         self.messages, self.bytes, self.lag = Series(), Series(), Series()
+        self.complaints = Complaints()
         self.away = ""  # why there is no broker to look at; "": there is one
         self._seen: Seen | None = None
         self._actors: dict[str, Series] = {}
@@ -86,12 +88,14 @@ class Model:
     def lost(self, why: str) -> None:
         """There was no look: the broker is gone, or it does not answer."""
         self.away = why
+        self.complaints.lost(why)
         for series in (self.messages, self.bytes, self.lag, *self._each()):
             series.add(None)
 
     def take(self, seen: Seen) -> None:
         last, self._seen, self.away = self._seen, seen, ""
         status = seen.look.status
+        self.complaints.compare(last.look.status if last else None, status)
         between = Between(last.look, seen.look) if last is not None and _comparable(last.look, seen.look) else None
         before = between.before.status if between else None
         self.messages.add(between.of_actor("writer", "messages") if between else None)

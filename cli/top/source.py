@@ -9,6 +9,7 @@ from pathlib import Path
 import orbitmq
 from orbitmq.cli.looks import Look
 from orbitmq.cli.top.model import Life, Seen
+from orbitmq.cli.web.browse import Asked, Page, page_of
 from orbitmq.client.client import Client
 from orbitmq.client.status import ActorStatus
 from orbitmq.errors import BrokerNotRunning, BrokerStopped, OrbitError
@@ -18,7 +19,7 @@ TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
 
 
 class Source:
-    """One thread at a time uses it."""
+    """One thread at a time takes looks."""
 
     def __init__(self, name: str | None, store: Path | None, timeout: float = TIMEOUT_S) -> None:
         self._name, self._store, self._timeout = name, store, timeout
@@ -36,6 +37,12 @@ class Source:
             self.close()  # and with it the memory of the tree that is gone
             raise
         return Seen(Look(status), busy_of(status.actors))
+
+    def page(self, asked: Asked) -> Page:
+        """Messages of a topic. It may be called while a look is under way: each call attaches anew, also to a broker that came
+        back. Raises: OrbitError."""
+        with orbitmq.connect(self._name, store=self._store, timeout=self._timeout) as client:
+            return page_of(client.connection.attachment, asked)
 
     def close(self) -> None:
         with suppress(OrbitError):

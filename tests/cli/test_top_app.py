@@ -19,8 +19,11 @@ from textual.widgets import Input
 
 from orbitmq.cli.looks import Look
 from orbitmq.cli.top.app import Top
+from orbitmq.cli.top.complaints import Complaint
+from orbitmq.cli.top.messages import Messages
 from orbitmq.cli.top.model import Seen
 from orbitmq.cli.top.source import Source
+from orbitmq.cli.web.browse import Asked, Page
 from orbitmq.errors import BrokerStopped
 from tests.cli.commands import run
 from tests.cli.made_status import group, status, topic
@@ -53,6 +56,10 @@ def screen(app: Top) -> str:
     return "\n".join("".join(segment.text for segment in strip) for strip in app.screen._compositor.render_strips())
 
 
+def none(asked: Asked) -> Page:
+    raise AssertionError(f"nobody opened {asked.topic}")
+
+
 TOPICS = tuple(topic(name, (0, held)) for name, held in {"bills": 5, "orders": 3, "order-events": 9, "[b]x": 1}.items())
 
 
@@ -81,7 +88,7 @@ def test_sort_filter_and_quit(size: tuple[int, int]) -> None:
         await pilot.press("q")
         await until(pilot, lambda: app._exit, "the end")
 
-    under(Top(made, OFTEN_S), use, size)
+    under(Top(made, none, OFTEN_S), use, size)
 
 
 def test_the_cursor_stays_on_its_row() -> None:
@@ -103,7 +110,7 @@ def test_the_cursor_stays_on_its_row() -> None:
         await until(pilot, lambda: app.topics.names == ["b", "c"], "a topic to go")
         assert app.topics.chosen_name == "c"
 
-    under(Top(look, OFTEN_S), use)
+    under(Top(look, none, OFTEN_S), use)
 
 
 def test_a_look_that_waits_stops_no_key() -> None:
@@ -127,7 +134,7 @@ def test_a_look_that_waits_stops_no_key() -> None:
             go.set()
         await until(pilot, lambda: app.topics.names, "its answer")
 
-    under(Top(look, OFTEN_S), use)
+    under(Top(look, none, OFTEN_S), use)
 
 
 def test_a_broker_that_is_away() -> None:
@@ -147,7 +154,7 @@ def test_a_broker_that_is_away() -> None:
         await until(pilot, lambda: "● running" in screen(app), "its return")
         assert not app.has_class("away")
 
-    under(Top(look, OFTEN_S), use)
+    under(Top(look, none, OFTEN_S), use)
 
 
 def test_a_real_broker(tmp_path: Path) -> None:
@@ -174,7 +181,7 @@ def test_a_real_broker(tmp_path: Path) -> None:
             )
 
         try:
-            under(Top(source.look, OFTEN_S), use, (200, 50))
+            under(Top(source.look, source.page, OFTEN_S), use, (200, 50))
         finally:
             source.close()
 
@@ -201,9 +208,77 @@ def test_a_broker_that_is_killed_and_comes_back(tmp_path: Path) -> None:
             assert before and after and after.generation != before.generation and "orders" in app.topics.names
 
         try:
-            under(Top(source.look, OFTEN_S), use)
+            under(Top(source.look, source.page, OFTEN_S), use)
         finally:
             source.close()
+
+
+def test_messages_of_a_topic(tmp_path: Path) -> None:
+    """Goal: messages are read a page at a time, whatever is in them; when the broker is gone that is said, and the next page
+    comes from the broker that is there then. Method: bodies and tags that would change the screen; kill -9 under the pages."""
+    with Restarts(tmp_path / "store") as broker:
+        broker.start()
+        _send_all(broker)
+        source = Source(broker.name, None)
+
+        async def use(app: Top, pilot: Pilot[None]) -> None:
+            await until(pilot, lambda: "orders" in app.topics.names, "the topic")
+            await pilot.press("2", "enter")
+            await until(pilot, lambda: isinstance(app.screen, Messages) and app.screen.found, "the messages")
+            opened = app.screen
+            assert isinstance(opened, Messages) and len(opened.found) == 100
+            await until(pilot, lambda: "ff fe" in screen(app), "the newest message")
+            await pilot.press("down")
+            await until(pilot, lambda: "k-1" in screen(app) and "second" in screen(app), "the one before")
+            assert "[red]a\\x1b[2J" in screen(app) and "[b]" in screen(app)
+            await pilot.press("slash", "s", "c")  # keys of the tables, which lie below
+            assert app.screen is opened
+            await pilot.press("o")
+            await until(pilot, lambda: len(opened.found) == 22, "the older ones")
+            assert "the oldest are below" in screen(app)
+            await asyncio.to_thread(broker.kill)
+            await pilot.press("n")
+            await until(pilot, lambda: "broker" in screen(app).splitlines()[0], "the news of its death")
+            assert len(opened.found) == 22
+            await asyncio.to_thread(broker.start)
+
+            async def again() -> bool:
+                await pilot.press("n")
+                return len(opened.found) == 100
+
+            deadline = time.monotonic() + WATCHDOG_S
+            while not await again():
+                assert time.monotonic() < deadline, screen(app)
+            await pilot.press("escape")
+            assert app.screen is not opened
+            await until(pilot, lambda: "the broker was started again" in map(_text, app.model.complaints), "the complaint")
+            await pilot.press("c")
+            await until(pilot, lambda: "the broker was started again" in screen(app), "the list of complaints")
+            await pilot.press("escape", "3")
+            assert app.focused is app.groups
+
+        try:
+            under(Top(source.look, source.page, OFTEN_S), use)
+        finally:
+            source.close()
+
+
+def _send_all(broker: Restarts) -> None:
+    """Returns when all can be read."""
+    with broker.connect() as client:
+        client.create_topic("orders", 2)
+        with client.producer() as producer:
+            producer.send_batch("orders", [b"old %d" % n for n in range(120)])
+            producer.send("orders", b"[red]a\x1b[2J\nsecond", tags="[b]", keys=["k-1"])
+            producer.send("orders", b"\xff\xfe")
+        with client.consumer(None, topics=["orders"], start="earliest") as consumer:
+            left = 122
+            while left:
+                left -= len(consumer.poll_batch(left, timeout=WATCHDOG_S))
+
+
+def _text(complaint: Complaint) -> str:
+    return complaint.text
 
 
 def test_missing_textual() -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from orbitmq.cli.looks import Look
 from orbitmq.cli.top.columns import ACTORS, GROUPS, TOPICS, chosen, sortable
-from orbitmq.cli.top.head import head
+from orbitmq.cli.top.head import LINES, head
 from orbitmq.cli.top.model import GAP_S, Life, Model, Seen
 from orbitmq.cli.top.series import BARS, SAMPLES, Series
 from orbitmq.cli.top.source import processor_s
@@ -115,8 +115,9 @@ def test_before_the_first_look() -> None:
 def test_the_head_fits(width: int) -> None:
     model = Model()
     model.take(seen(5, name="n" * 300, store="/s" * 300))
+    model.complaints.lost("y" * 300)
     lines = head(model, width).plain.split("\n")
-    assert len(lines) == 3 and all(len(line) <= width for line in lines)
+    assert len(lines) == LINES and all(len(line) <= width for line in lines)
 
 
 @given(
