@@ -10,7 +10,7 @@ from pathlib import Path
 import orbitmq
 from orbitmq.client.client import Client
 from orbitmq.client.health import DEGRADED, STOPPED, Health
-from orbitmq.client.metrics import Metric, metrics_of, metrics_of_health
+from orbitmq.client.metrics import Metric, look, metrics_of_health
 from orbitmq.errors import BrokerNotRunning, BrokerStopped, OrbitError, TimedOut
 
 TIMEOUT_S = 3.0  # for an answer of the coordinator; Prometheus gives up after 10 s
@@ -65,14 +65,13 @@ class BrokerLooks:
         try:
             if self._client is None:
                 self._client = orbitmq.connect(self._name, store=self._store, timeout=self._timeout)
-            status = self._client.status()
-            connections = sum(each.connections for each in self._client.clients())
+            health, found = look(self._client)
         except (BrokerNotRunning, BrokerStopped) as error:
             self._drop()  # and with it the memory of the tree that is gone
             return _of_health(Health(STOPPED, (error.message,), running=False))
         except TimedOut as error:  # clients that are connected go on, and no other one can come
             return _of_health(Health(DEGRADED, (error.message,), silent=("coordinator",)))
-        return Seen(status.health, tuple(metrics_of(status, connections)))
+        return Seen(health, tuple(found))
 
     def _drop(self) -> None:
         with suppress(OrbitError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 
 from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.registry import Collector
 
 from orbitmq.client.metrics import Metric
@@ -17,8 +17,12 @@ class MetricCollector(Collector):
     def __init__(self, look: Callable[[], Iterable[Metric]]) -> None:
         self._look = look
 
-    def collect(self) -> Iterator[CounterMetricFamily | GaugeMetricFamily]:
+    def collect(self) -> Iterator[CounterMetricFamily | GaugeMetricFamily | HistogramMetricFamily]:
         for metric in self._look():
+            if metric.kind == "histogram":
+                ends = [(dict(sample.labels)["le"], sample.value) for sample in metric.samples]
+                yield HistogramMetricFamily(metric.name, metric.help, buckets=ends, sum_value=metric.total)
+                continue
             labels = [name for name, _ in metric.samples[0].labels] if metric.samples else []
             family = (CounterMetricFamily if metric.kind == "counter" else GaugeMetricFamily)(
                 metric.name, metric.help, labels=labels

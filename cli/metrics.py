@@ -14,7 +14,7 @@ import orbitmq
 from orbitmq.cli.console import out
 from orbitmq.cli.options import Name, Store
 from orbitmq.client.health import STOPPED, Health
-from orbitmq.client.metrics import Metric, metrics_of, metrics_of_health
+from orbitmq.client.metrics import Metric, look, metrics_of_health
 from orbitmq.errors import BrokerNotRunning, BrokerStopped, OrbitError
 from orbitmq.shm.disk_fault import said
 from orbitmq.store import atomic_file
@@ -50,7 +50,7 @@ def metrics(
         return
     try:
         with orbitmq.connect(name, store=store) as broker:
-            found = metrics_of(broker.status(), sum(each.connections for each in broker.clients()))
+            _, found = look(broker)
     except (BrokerNotRunning, BrokerStopped):
         _give(metrics_of_health(Health(STOPPED)), textfile)
         raise

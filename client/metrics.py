@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from orbitmq.client.health import DEGRADED, OK, REFUSING, STOPPED, Health
+from orbitmq.native._core import lib
+from orbitmq.shm.counters import ActorPage, Histogram
 
 if TYPE_CHECKING:
+    from orbitmq.client.attachment import Attachment
+    from orbitmq.client.client import Client
     from orbitmq.client.status import Status
 
 STATES = (OK, DEGRADED, REFUSING, STOPPED)
@@ -17,7 +21,24 @@ POSITIONS = ("wrote", "flushed", "reput", "confirmed", "allocated", "min_offset"
 STOPS = ("wrote", "flushed", "reput", "allocated", "queues")
 # Of an actor's counters, those that go down too.
 NOW = {"sessions", "ids"}
-SECONDS = 1e-6  # of a histogram in microseconds
+
+
+class Spread(NamedTuple):
+    """A histogram that an actor keeps, whose buckets end at powers of two."""
+
+    actor: str
+    name: str
+    help: str
+    unit: float  # of a recorded value
+    powers: range
+    whole: bool  # values are numbers of things; else they are times, whose fractions are cut off
+
+
+SPREADS = (
+    Spread("flush", "sync_duration_seconds", "Durations of the log's syncs.", 1e-6, range(4, 25), False),
+    Spread("scheduler", "delay_lateness_seconds", "How late delayed messages came.", 1e-3, range(21), False),
+    Spread("writer", "write_group_messages", "Messages in a write group.", 1, range(1, 14), True),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,22 +54,36 @@ class Metric:
     """Samples of one name, whose labels differ."""
 
     name: str
-    kind: Literal["counter", "gauge"]
+    kind: Literal["counter", "gauge", "histogram"]
     help: str
-    samples: tuple[Sample, ...]
+    samples: tuple[Sample, ...]  # of a histogram: how many values are at most `le`
+    total: float = 0  # of a histogram's values
 
 
-def metrics_of(status: Status, connections: int) -> list[Metric]:
-    """Everything that is counted. connections: of the control socket."""
+def metrics_of(status: Status, connections: int, histograms: Mapping[str, Histogram]) -> list[Metric]:
+    """Everything that is counted. connections: of the control socket. histograms: by actor."""
     return [
         *metrics_of_health(status.health),
         _gauge("build_info", "The running version.", [Sample(1, (("version", status.version),))]),
         *_log(status),
         *_actors(status),
+        *(_histogram(histograms[each.actor], each) for each in SPREADS if each.actor in histograms),
         *_topics(status),
         *_groups(status),
         *_clients(status, connections),
     ]
+
+
+def look(client: Client) -> tuple[Health, list[Metric]]:
+    """Raises: BrokerNotRunning, BrokerStopped, TimedOut."""
+    status = client.status()
+    connections = sum(each.connections for each in client.clients())
+    return status.health, metrics_of(status, connections, _read_histograms(client.connection.attachment))
+
+
+def _read_histograms(attachment: Attachment) -> dict[str, Histogram]:
+    pages = (ActorPage(lib.control_actor(attachment.control, index)) for index in range(lib.ACTORS_MAX))
+    return {seen.name: page.histogram() for page in pages if (seen := page.read()).epoch}
 
 
 def metrics_of_health(health: Health) -> list[Metric]:
@@ -101,12 +136,6 @@ def _actors(status: Status) -> Iterator[Metric]:
             yield _gauge(f"actor_{counter}", f"{counter} now, of the process.", samples)
         else:
             yield _counter(f"actor_{counter}_total", f"The process's counter {counter!r}.", samples)
-    for name, text, actor_name, unit in (
-        ("sync_quantile_seconds", "Quantiles of the log's syncs since the broker's start.", "flush", SECONDS),
-        ("write_group_quantile_messages", "Quantiles of the sizes of write groups.", "writer", 1),
-    ):
-        found = next((actor.quantiles for actor in status.actors if actor.name == actor_name), {})
-        yield _gauge(name, text, (Sample(value * unit, (("quantile", f"{q:g}"),)) for q, value in found.items()))
 
 
 def _topics(status: Status) -> Iterator[Metric]:
@@ -143,6 +172,13 @@ def _clients(status: Status, connections: int) -> Iterator[Metric]:
     kinds = (("producer", producers), ("consumer", len(status.sessions) - producers))
     yield _gauge("sessions", "Open sessions of clients.", (Sample(n, (("kind", kind),)) for kind, n in kinds))
     yield _gauge("connections", "Connections of the control socket.", [Sample(connections)])
+
+
+def _histogram(seen: Histogram, spread: Spread) -> Metric:
+    ends = ((((1 << power) - spread.whole) * spread.unit, seen.below(power)) for power in spread.powers)
+    samples = [Sample(count, (("le", str(float(f"{end:.9g}"))),)) for end, count in ends]
+    samples.append(Sample(seen.count, (("le", "+Inf"),)))
+    return Metric(f"orbitmq_{spread.name}", "histogram", spread.help, tuple(samples), seen.total * spread.unit)
 
 
 def _gauge(name: str, text: str, samples: Iterable[Sample]) -> Metric:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import cache
+from itertools import pairwise
 from typing import Any
 
 from orbitmq.native._core import ffi, lib
@@ -59,6 +61,32 @@ class ActorCounters:
     counters: dict[str, int]
 
 
+@dataclass(frozen=True, slots=True)
+class Histogram:
+    """Recorded values, by buckets of at most 12.5 % width (native/shared/counters.c)."""
+
+    counts: tuple[int, ...]
+
+    def below(self, power: int) -> int:
+        """How many values are less than 2 ** power, exactly."""
+        return sum(self.counts[: int(lib.histogram_index(1 << power))])
+
+    @property
+    def count(self) -> int:
+        return sum(self.counts)
+
+    @property
+    def total(self) -> float:
+        """The sum of the values, each taken for the middle of its bucket."""
+        return sum(count * middle for count, middle in zip(self.counts, _middles(), strict=True) if count)
+
+
+@cache
+def _middles() -> tuple[float, ...]:
+    ends = [int(lib.histogram_lowest(index)) for index in range(lib.HISTOGRAM_BUCKETS + 1)]
+    return tuple((low + high - 1) / 2 for low, high in pairwise(ends))
+
+
 class ActorPage:
     """An actor's page in a mapping.
 
@@ -91,6 +119,11 @@ class ActorPage:
     def samples(self) -> int:
         """Number of values recorded in the histogram."""
         return int(lib.actor_page_samples(self._page))
+
+    def histogram(self) -> Histogram:
+        counts = ffi.new("uint64_t[]", lib.HISTOGRAM_BUCKETS)
+        lib.actor_page_buckets(self._page, counts)
+        return Histogram(tuple(counts))
 
     def quantile(self, q: float) -> int:
         """The value below which the part `q` of the recorded values lies, exact to 12.5 %; 0 if there are none.

@@ -19,6 +19,7 @@ uint64_t histogram_lowest(uint32_t index);
 void actor_page_view(const struct actor_page *page, struct actor_view *view);
 uint64_t actor_page_quantile(const struct actor_page *page, double q);
 uint64_t actor_page_samples(const struct actor_page *page);
+void actor_page_buckets(const struct actor_page *page, uint64_t *counts);
 void actor_page_add(struct actor_page *page, enum counter which, uint64_t n);
 void actor_page_record(struct actor_page *page, uint64_t value);
 uint64_t actor_page_size(void);

@@ -80,6 +80,12 @@ void actor_page_view(const struct actor_page *page, struct actor_view *view)
 uint64_t actor_page_quantile(const struct actor_page *page, double q) { return histogram_quantile(&page->histogram, q); }
 uint64_t actor_page_samples(const struct actor_page *page) { return histogram_count(&page->histogram); }
 
+void actor_page_buckets(const struct actor_page *page, uint64_t *counts)
+{
+    for (uint32_t i = 0; i < HISTOGRAM_BUCKETS; i++)
+        counts[i] = atomic_load_explicit(&page->histogram.bucket[i], memory_order_relaxed); /* see the head */
+}
+
 void actor_page_add(struct actor_page *page, enum counter which, uint64_t n)
 {
     assert((uint32_t)which < COUNTERS);

@@ -83,6 +83,7 @@ struct actor_view {
 void actor_page_view(const struct actor_page *page, struct actor_view *view);
 uint64_t actor_page_quantile(const struct actor_page *page, double q);
 uint64_t actor_page_samples(const struct actor_page *page);
+void actor_page_buckets(const struct actor_page *page, uint64_t *counts); /* HISTOGRAM_BUCKETS of them */
 
 /* For owners in Python: adds to a counter; records a value. */
 void actor_page_add(struct actor_page *page, enum counter which, uint64_t n);

@@ -13,14 +13,17 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from orbitmq.cli.metric_text import text_of
 from orbitmq.client.health import Health
-from orbitmq.client.metrics import Metric, Sample, metrics_of, metrics_of_health
+from orbitmq.client.metrics import SPREADS, Metric, Sample, look, metrics_of, metrics_of_health
 from orbitmq.client.status import GroupQueueStatus, Status
+from orbitmq.native._core import lib
+from orbitmq.shm.counters import Histogram
 from tests.cli.made_status import actor, group, positions, session, status, topic
 from tests.trees import actors, kill, small_broker
 from tests.waiting import until
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 NAME = re.compile(r"orbitmq_[a-z][a-z0-9_]*")
+ENDINGS = {"counter": ["_total"], "gauge": [""], "histogram": ["_bucket", "_sum", "_count"]}
 Values = dict[tuple[str, frozenset[tuple[str, str]]], float]
 
 
@@ -33,9 +36,8 @@ def read(text: str) -> Values:
     assert len(names) == len(set(names)), sorted(names)
     for family in families:
         assert NAME.fullmatch(family.name) and family.documentation.endswith("."), family
-        assert family.type in ("counter", "gauge"), family
         for sample in family.samples:
-            assert sample.name == family.name + ("_total" if family.type == "counter" else ""), sample
+            assert sample.name in {family.name + ending for ending in ENDINGS[family.type]}, sample
             key = (sample.name, frozenset(sample.labels.items()))
             assert key not in values, key
             values[key] = sample.value
@@ -67,7 +69,7 @@ def busy() -> Status:
 
 
 def test_what_is_told() -> None:
-    values = read(text_of(metrics_of(busy(), 11)).decode())
+    values = read(text_of(metrics_of(busy(), 11, {})).decode())
     assert of(values, "messages_appended_total") == 7 and of(values, "messages_rejected_total") == 2
     assert of(values, "messages_duplicate_total") == 1 and of(values, "ids_remembered") == 5
     assert of(values, "actor_syncs_total", actor="flush") == 4 and of(values, "actor_sessions", actor="writer") == 3
@@ -85,13 +87,34 @@ def test_what_is_told() -> None:
     assert of(values, "sessions", kind="producer") == 1 and of(values, "sessions", kind="consumer") == 2
     assert of(values, "connections") == 11 and of(values, "transactions_open") == 2
     assert of(values, "transaction_oldest_timestamp_seconds") == 1.5
-    assert of(values, "sync_quantile_seconds", quantile="0.99") == 0.0025
-    assert of(values, "write_group_quantile_messages", quantile="1") == 9
+
+
+def recorded(*values: int) -> Histogram:
+    counts = [0] * lib.HISTOGRAM_BUCKETS
+    for value in values:
+        counts[lib.histogram_index(value)] += 1
+    return Histogram(tuple(counts))
+
+
+def test_histograms() -> None:
+    """Goal: a time that was cut to microseconds lies below its bucket's end, and a number of messages may be it."""
+    spread = {"flush": recorded(0, 15, 16, 5_000, 40_000_000), "writer": recorded(1, 1, 3, 4), "scheduler": recorded()}
+    values = read(text_of(metrics_of(busy(), 0, spread)).decode())
+    ends = {"1.6e-05": 2, "3.2e-05": 3, "0.004096": 3, "0.008192": 4, "16.777216": 4, "+Inf": 5}
+    for end, count in ends.items():
+        assert of(values, "sync_duration_seconds_bucket", le=end) == count, end
+    assert of(values, "sync_duration_seconds_count") == 5
+    assert of(values, "sync_duration_seconds_sum") == pytest.approx(40.005031, rel=0.0625)
+    for end, count in {"1.0": 2, "3.0": 3, "7.0": 4, "8191.0": 4, "+Inf": 4}.items():
+        assert of(values, "write_group_messages_bucket", le=end) == count, end
+    assert of(values, "write_group_messages_sum") == 9 and of(values, "delay_lateness_seconds_count") == 0
+
+
 
 
 def test_one_state_at_a_time() -> None:
     stopped = metrics_of_health(Health("stopped", running=False))
-    for found, state in ((metrics_of(status(), 0), "ok"), (metrics_of(busy(), 0), "refusing"), (stopped, "stopped")):
+    for found, state in ((metrics_of(status(), 0, {}), "ok"), (metrics_of(busy(), 0, {}), "refusing"), (stopped, "stopped")):
         states = {labels: value for (name, labels), value in read(text_of(found).decode()).items() if name == "orbitmq_health"}
         assert {dict(labels)["state"] for labels, value in states.items() if value} == {state} and len(states) == 4
 
@@ -120,8 +143,9 @@ def test_whether_it_runs_lives_and_is_ready(health: Health, expected: tuple[int,
 def test_the_page_lists_every_metric() -> None:
     """And none that does not exist. Counters of actors are listed by their scheme."""
     page = (ROOT / "docs" / "monitoring.md").read_text()
-    named = set(NAME.findall(page))
-    made = {metric.name for metric in metrics_of(busy(), 0)}
+    named = {name.removesuffix("_bucket") for name in NAME.findall(page)}
+    spread = {each.actor: recorded() for each in SPREADS}
+    made = {metric.name for metric in metrics_of(busy(), 0, spread)}
     assert made - named == {name for name in made if name.startswith("orbitmq_actor_")} - named
     assert not named - made - {"orbitmq_actor_"}, named - made
 
@@ -131,7 +155,7 @@ def test_under_load_and_over_a_death(tmp_path: Path) -> None:
         broker.create_topic("orders", 2)
 
         def told() -> Values:
-            return read(text_of(metrics_of(broker.status(), sum(each.connections for each in broker.clients()))).decode())
+            return read(text_of(look(broker)[1]).decode())
 
         def told_of(count: int) -> Values | None:
             """The writer counts after its verdicts, and what it has not counted when it is killed nobody does."""

@@ -69,6 +69,16 @@ def test_quantiles(values: list[int], q: float) -> None:
     assert page.samples() == len(values)
 
 
+@given(st.lists(st.integers(0, TOP - 1), max_size=50), st.integers(0, 40))
+def test_a_histogram(values: list[int], power: int) -> None:
+    page = make_page()
+    for value in values:
+        page.record(value)
+    seen = page.histogram()
+    assert seen.count == len(values) and seen.below(power) == sum(value < 1 << power for value in values)
+    assert seen.total == pytest.approx(sum(values), rel=0.0625)
+
+
 def test_no_values_no_quantile() -> None:
     page = make_page()
     assert page.quantile(0.99) == 0
