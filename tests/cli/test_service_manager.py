@@ -1,5 +1,5 @@
 """Goal: a service manager such as systemd knows when the broker runs, that it is alive, and when it stops
-(cli/service_manager.py), and the unit of ops/systemd/orbitmq.service is one that systemd accepts.
+(cli/service_manager.py), and the units of ops/systemd are such that systemd accepts them.
 
 Method: a socket that plays the manager, and the command `orbitmq up`; for what hangs, a process that ends when it is told."""
 
@@ -19,7 +19,7 @@ from orbitmq.cli.service_manager import ServiceManager
 from tests.cli.commands import Background
 from tests.waiting import WATCHDOG_S
 
-UNIT = Path(__file__).parents[2] / "ops" / "systemd" / "orbitmq.service"
+UNITS = Path(__file__).parents[2] / "ops" / "systemd"
 PERIOD_US = 300_000
 
 
@@ -108,9 +108,10 @@ def test_an_abstract_socket() -> None:
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not there to read the unit")
-def test_the_unit(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["orbitmq.service", "orbitmq-metrics.service"])
+def test_the_unit(tmp_path: Path, name: str) -> None:
     """Method: with a command that exists, because systemd looks for it."""
-    unit = tmp_path / "orbitmq.service"
-    unit.write_text(UNIT.read_text().replace("/opt/orbitmq/bin/orbitmq", shutil.which("true") or ""))
+    unit = tmp_path / name
+    unit.write_text((UNITS / name).read_text().replace("/opt/orbitmq/bin/orbitmq", shutil.which("true") or ""))
     done = subprocess.run(["systemd-analyze", "verify", str(unit)], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
