@@ -33,7 +33,7 @@ def _broker(model: Model) -> Text:
     status = model.status
     if status is None:
         return Text("orbitmq top", "bold")
-    state = "away" if model.away else status.state
+    state = "not seen" if model.away else status.state
     return Text.assemble(
         "broker ",
         (one_line(status.name), "bold"),

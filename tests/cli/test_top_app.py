@@ -72,19 +72,21 @@ def test_sort_filter_and_quit(size: tuple[int, int]) -> None:
     async def use(app: Top, pilot: Pilot[None]) -> None:
         await until(pilot, lambda: len(app.topics.names) == 4, "the topics")
         await pilot.press("2", "s")
-        assert app.topics.sorted_by == "messages" and app.topics.names == ["order-events", "bills", "orders", "[b]x"]
+        await until(pilot, lambda: app.topics.names == ["order-events", "bills", "orders", "[b]x"], "the order by messages")
+        assert app.topics.sorted_by == "messages"
         await pilot.press("r")
-        assert app.topics.names == ["[b]x", "orders", "bills", "order-events"]
+        await until(pilot, lambda: app.topics.names == ["[b]x", "orders", "bills", "order-events"], "the other order")
         await pilot.press("slash", *"ORD")
-        assert app.topics.names == ["orders", "order-events"] and app.groups.names == []
-        assert "2 of 4 with 'ORD'" in str(app.topics.border_title)
+        await until(pilot, lambda: app.topics.names == ["orders", "order-events"], "the filter")
+        assert app.groups.names == [] and "2 of 4 with 'ORD'" in str(app.topics.border_title)
         await pilot.press("enter")
-        assert app.focused is app.topics and app.topics.names == ["orders", "order-events"]
+        await until(pilot, lambda: app.focused is app.topics, "the table")
+        assert app.topics.names == ["orders", "order-events"]
         await pilot.press("escape")
-        assert len(app.topics.names) == 4 and sorted(app.groups.names) == ["[red]", "workers"]
-        assert app.query_one("#filter", Input).value == ""
+        await until(pilot, lambda: len(app.topics.names) == 4, "all topics")
+        assert sorted(app.groups.names) == ["[red]", "workers"] and app.query_one("#filter", Input).value == ""
         await pilot.press("3")
-        assert app.focused is app.groups
+        await until(pilot, lambda: app.focused is app.groups, "the groups")
         await pilot.press("q")
         await until(pilot, lambda: app._exit, "the end")
 
@@ -100,12 +102,13 @@ def test_the_cursor_stays_on_its_row() -> None:
     async def use(app: Top, pilot: Pilot[None]) -> None:
         await until(pilot, lambda: len(app.topics.names) == 3, "the topics")
         await pilot.press("2", "s", "down")
-        assert app.topics.names == ["c", "b", "a"] and app.topics.chosen_name == "b"
+        await until(pilot, lambda: app.topics.chosen_name == "b", "the cursor")
+        assert app.topics.names == ["c", "b", "a"]
         held["b"] = 9
         await until(pilot, lambda: app.topics.names == ["b", "c", "a"], "another order")
         assert app.topics.chosen_name == "b"
         await pilot.press("down", "down")
-        assert app.topics.chosen_name == "a"
+        await until(pilot, lambda: app.topics.chosen_name == "a", "the cursor")
         del held["a"]
         await until(pilot, lambda: app.topics.names == ["b", "c"], "a topic to go")
         assert app.topics.chosen_name == "c"
@@ -126,7 +129,7 @@ def test_a_look_that_waits_stops_no_key() -> None:
         try:
             await until(pilot, lambda: begun, "a look")
             await pilot.press("3")
-            assert app.focused is app.groups and "looking for the broker" in screen(app)
+            await until(pilot, lambda: app.focused is app.groups and "looking for the broker" in screen(app), "the screen")
             for _ in range(5):
                 app._next_look()
             assert len(begun) == 1
@@ -149,10 +152,11 @@ def test_a_broker_that_is_away() -> None:
         await until(pilot, lambda: app.topics.names, "the topics")
         gone[0] = True
         await until(pilot, lambda: "broker 'default' was stopped" in screen(app), "the news")
-        assert "● away" in screen(app) and len(app.topics.names) == 4 and app.has_class("away")
+        await until(pilot, lambda: "● not seen" in screen(app) and app.has_class("away"), "all of the news")
+        assert len(app.topics.names) == 4
         gone[0] = False
         await until(pilot, lambda: "● running" in screen(app), "its return")
-        assert not app.has_class("away")
+        await until(pilot, lambda: not app.has_class("away"), "the light")
 
     under(Top(look, none, OFTEN_S), use)
 
@@ -174,7 +178,7 @@ def test_a_real_broker(tmp_path: Path) -> None:
                 await until(pilot, lambda: app.model.groups()[0].lags.last, "its lag")
             await until(pilot, lambda: app.model.topics()[0].held == 1000, "the messages")
             await until(pilot, lambda: all(row.share is not None for row in app.model.actors()), "processor time")
-            assert "writer" in app.actors.names and "1,000" in screen(app)
+            await until(pilot, lambda: "writer" in app.actors.names and "1,000" in screen(app), "what is on the screen")
             kill(broker, "reput")
             await until(
                 pilot, lambda: {row.name: row.status.epoch for row in app.model.actors()}["reput"] == 2, "its second life"
@@ -230,12 +234,12 @@ def test_messages_of_a_topic(tmp_path: Path) -> None:
             await until(pilot, lambda: "ff fe" in screen(app), "the newest message")
             await pilot.press("down")
             await until(pilot, lambda: "k-1" in screen(app) and "second" in screen(app), "the one before")
-            assert "[red]a\\x1b[2J" in screen(app) and "[b]" in screen(app)
+            await until(pilot, lambda: "[red]a\\x1b[2J" in screen(app) and "[b]" in screen(app), "its body and tag")
             await pilot.press("slash", "s", "c")  # keys of the tables, which lie below
             assert app.screen is opened
             await pilot.press("o")
             await until(pilot, lambda: len(opened.found) == 22, "the older ones")
-            assert "the oldest are below" in screen(app)
+            await until(pilot, lambda: "the oldest are below" in screen(app), "their end")
             await asyncio.to_thread(broker.kill)
             await pilot.press("n")
             await until(pilot, lambda: "broker" in screen(app).splitlines()[0], "the news of its death")
@@ -250,12 +254,12 @@ def test_messages_of_a_topic(tmp_path: Path) -> None:
             while not await again():
                 assert time.monotonic() < deadline, screen(app)
             await pilot.press("escape")
-            assert app.screen is not opened
+            await until(pilot, lambda: app.screen is not opened, "the tables")
             await until(pilot, lambda: "the broker was started again" in map(_text, app.model.complaints), "the complaint")
             await pilot.press("c")
             await until(pilot, lambda: "the broker was started again" in screen(app), "the list of complaints")
             await pilot.press("escape", "3")
-            assert app.focused is app.groups
+            await until(pilot, lambda: app.focused is app.groups, "the groups")
 
         try:
             under(Top(source.look, source.page, OFTEN_S), use)

@@ -97,7 +97,7 @@ def test_a_broker_that_goes_and_comes() -> None:
     model.take(seen(5, topics=(topic("t", (0, 1)),)))
     model.lost("broker 'default' was stopped")
     assert model.topics()[0].name == "t" and "broker 'default' was stopped" in head(model, 200).plain
-    assert "● away" in head(model, 200).plain and "seen last" in head(model, 200).plain
+    assert "● not seen" in head(model, 200).plain and "seen last" in head(model, 200).plain
     model.take(seen(6, topics=(), generation=8))
     assert not model.away and not model.topics() and "● running" in head(model, 200).plain
     assert model.lag.bars(3) == f"{BARS[0]} {BARS[0]}"
