@@ -16,11 +16,14 @@ from orbitmq.actors import ground as ground_module
 from orbitmq.actors.allocator import Allocator
 from orbitmq.actors.flush import Flush
 from orbitmq.actors.ground import Ground
+from orbitmq.actors.group_commits import CommitTable, GroupCommitsNote
 from orbitmq.actors.reput import Reput
 from orbitmq.actors.segments import Segments
 from orbitmq.actors.topic_registry import TopicRegistry
 from orbitmq.actors.writer import Writer
+from orbitmq.client.group_offsets import Shift, message_of
 from orbitmq.native._core import ffi, lib
+from orbitmq.store.group_commits import COMMITS_TOPIC
 from orbitmq.store.index_file import IndexFile
 from orbitmq.store.index_headers import index_files
 from orbitmq.store.mapped_file import allocate
@@ -28,11 +31,24 @@ from orbitmq.store.recovery.recover import recover
 from orbitmq.store.recovery.report import RecoveryReport
 from orbitmq.store.settings import StoreSettings
 from orbitmq.store.tree_settings import TreeSettings
-from tests.native.pipeline import SEND_DEDUP, SEND_FLUSH, Session, Verdict, message
+from tests.native.pipeline import (
+    ATOMIC,
+    FRAME,
+    MESSAGE,
+    SEND_DEDUP,
+    SEND_FLUSH,
+    SQ_ATOMIC,
+    Session,
+    Verdict,
+    message,
+)
 
 WINDOW = 64
 QUEUES = 2
 GENERATION = 7
+GROUP = "passing-on"
+SEND_OFFSETS = (1 << 32) - 5  # native/shared/session.h
+BORN_MS = 1_700_000_000_000
 
 
 class Memory(Segments):
@@ -88,6 +104,11 @@ class Life:
         registry = TopicRegistry(settings.layout, self.tree.topics)
         registry.load()
         self.topics = {topic: registry.create(topic, QUEUES) for topic in topics}
+        registry.add_waiting(COMMITS_TOPIC)
+        commits = registry.find(COMMITS_TOPIC)
+        assert commits is not None
+        self.topics[COMMITS_TOPIC] = commits
+        self.commits = CommitTable(self.tree)  # once it takes writes
         self.registry = registry
         self.reput = Reput(self.tree)
         self._open: list[Any] = [self.reput]
@@ -111,6 +132,8 @@ class Life:
         )
         self._session = Session(inside, 0, WINDOW, 1 << 18, 1)
         self._answered = 0
+        lib.session_join_group(self.tree.control, 0, GROUP.encode(), len(GROUP))
+        self._note = GroupCommitsNote(self.tree)
 
     def send(
         self, topic: str, messages: list[tuple[bytes, bytes, int]], *, flushed: bool, ids: bool = False, atomic: bool = False
@@ -125,7 +148,36 @@ class Life:
             self._session.send_atomic((index, parts), topic_hash=name_hash, flags=flags)
         else:
             self._session.send(*parts, topic=index, topic_hash=name_hash, flags=flags)
-        while lib.handler_step(self._handler) + self.writer.step() or self._session.completed < self._answered + len(parts):
+        return self._verdicts(len(parts))
+
+    def pass_on(self, topic: str, messages: list[tuple[bytes, bytes, int]], commits: bytes, *, flushed: bool) -> list[Verdict]:
+        """An atomic batch, which commits offsets of the group too; its last verdict is theirs. commits: of `commits_of`."""
+        flags = SEND_FLUSH if flushed else 0
+        member = self._session.shape.slot.to_bytes(4, "little") + self._session.shape.epoch.to_bytes(4, "little")
+        offsets = MESSAGE.pack(len(commits), len(member), 0, 0, 0, SEND_OFFSETS) + member + commits
+        frames = (
+            (topic, [message(body, properties, queue) for body, properties, queue in messages]),
+            (COMMITS_TOPIC, [offsets + bytes(-len(offsets) % 8)]),
+        )
+        content = ATOMIC.pack(len(messages) + 1, len(frames))
+        for name, parts in frames:
+            content += FRAME.pack(self.topics[name].index, self._hashes[name], len(parts), flags, BORN_MS) + b"".join(parts)
+        self._session.put(content, SQ_ATOMIC)
+        return self._verdicts(len(messages) + 1)
+
+    def commits_of(self, queue: tuple[str, int], to: int) -> bytes:
+        """What a member stores that has the group go on at `to`."""
+        return bytes(message_of(GROUP, [Shift(queue, self.commits.get(GROUP, queue), to)], 0, 0)[0][1])
+
+    def note_commits(self) -> int:
+        """The scheduler's note of where groups are, if the log is on disk so far. Returns how many of their records it covers
+        for certain."""
+        for _ in range(2):  # looks, then stores what it saw
+            self._note._keep()
+        return self._note._stored or 0
+
+    def _verdicts(self, count: int) -> list[Verdict]:
+        while lib.handler_step(self._handler) + self.writer.step() or self._session.completed < self._answered + count:
             self.make_file()
         first = self._answered + 1
         self._answered = self._session.completed

@@ -35,9 +35,9 @@ from orbitmq.native._core import lib
 from orbitmq.store import positions
 from tests.memory import folder_in_memory
 from tests.power.disk import Disk, Failure, Shim
-from tests.power.life import QUEUES, Life, open_store
+from tests.power.life import GROUP, QUEUES, Life, open_store
 from tests.power.old_code import OLD
-from tests.power.plain_list import TOPICS, Model, expect_indexed, expect_log, look_at, settings_of
+from tests.power.plain_list import TOPICS, Model, expect_commits, expect_indexed, expect_log, look_at, settings_of
 
 START_MS = 1_700_000_000_000
 # This share of the syncs of a life is checked: an image of the moment before is opened.
@@ -53,6 +53,7 @@ class Counts:
     recoveries_cut: int = 0
     lives: int = 0
     messages: int = 0
+    passed_on: int = 0
     duplicates: int = 0
     refused: int = 0
     starts_failed: int = 0
@@ -107,8 +108,11 @@ class PowerCuts(RuleBasedStateMachine):
         flushed=st.sampled_from([False, False, False, True]),
         ids=st.sampled_from([0, 0, 3, 12]),
     )
-    def send(self, count: int, size: int, topic: str, spread: bool, keys: int, flushed: bool, ids: int = 0) -> None:
-        """ids: how many different ones the messages have; 0: none has any."""
+    def send(
+        self, count: int, size: int, topic: str, spread: bool, keys: int, flushed: bool, ids: int = 0, passes_on: bool = False
+    ) -> None:
+        """ids: how many different ones the messages have; 0: none has any. passes_on: they are an atomic batch, which commits
+        offsets of the group if there are any; some batches are followed by such ones."""
         assert self.life is not None
         batch = []
         self.stored_ms = max(self.stored_ms, self.now_ms)  # the writer's time never goes back
@@ -130,8 +134,16 @@ class PowerCuts(RuleBasedStateMachine):
                 self.model.append(topic, queue, body, names, known, self.stored_ms)
         COUNTS.messages += count
         COUNTS.duplicates += count - firsts.count(None)
-        atomic = not ids and size < 3000 and (before + count) % 5 < 2
-        verdicts = self.life.send(topic, batch, flushed=flushed, ids=bool(ids), atomic=atomic)
+        atomic = passes_on or (not ids and size < 3000 and (before + count) % 5 < 2)
+        where_to = self._where_to() if passes_on else None
+        if where_to is None:
+            verdicts = self.life.send(topic, batch, flushed=flushed, ids=bool(ids), atomic=atomic)
+        else:
+            commits = self.life.commits_of(*where_to)
+            self.model.append_commits(*where_to, commits, self.stored_ms)
+            firsts.append(None)
+            verdicts = self.life.pass_on(topic, batch, commits, flushed=flushed)
+            COUNTS.passed_on += 1
         if self.life.sync_failed:
             assert all(verdict.code == VERDICT_SYNC_FAILED for verdict in verdicts)
             self.model.keep(before)
@@ -151,6 +163,21 @@ class PowerCuts(RuleBasedStateMachine):
         if flushed:
             self.life.flush.step()
         self._stepped()
+        for _ in range(3 if atomic and not passes_on else 0):
+            self.send(self.random.randrange(1, 4), 400, topic, spread, keys, self.random.random() < 0.2, passes_on=True)
+
+    def _where_to(self) -> tuple[tuple[str, int], int] | None:
+        """A queue that the group has read, and how far; None if there is nothing that is new to it."""
+        assert self.life is not None
+        if self.random.random() < 0.5:
+            self.life.index()
+        found = []
+        for queue in ((topic, number) for topic in TOPICS for number in range(QUEUES)):
+            bounds = self.life.registry.bounds(self.life.topics[queue[0]].first_slot + queue[1])
+            begin = max(self.life.commits.get(GROUP, queue) or 0, bounds.minimum)
+            if begin < bounds.maximum:
+                found.append((queue, self.random.randint(begin + 1, bounds.maximum)))
+        return self.random.choice(found) if found else None
 
     @rule(limit=st.sampled_from([500, 3000, 20_000, 1 << 30]))
     def index(self, limit: int) -> None:
@@ -161,7 +188,10 @@ class PowerCuts(RuleBasedStateMachine):
     @rule(recorded=st.booleans())
     def flush(self, recorded: bool) -> None:
         assert self.life is not None
-        self.life.flush.step()
+        for _ in range(2):  # what is not on disk must not be noted
+            if recorded:
+                self.model.noted = max(self.model.noted, self.life.note_commits())
+            self.life.flush.step()
         if recorded:
             self.life.record()
         self._stepped()
@@ -366,6 +396,7 @@ class PowerCuts(RuleBasedStateMachine):
         self.stored_ms = int(life.tree.positions().wrote_ms)
         SHIM.check()
         expect_indexed(life, records, self.model.sent, first)
+        expect_commits(life, self.model, len(self.model.sent))
         self.life, self.disk.failure = life, quiet
 
     def _look_at_image(self) -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from orbitmq.store.consume_queue import ConsumeQueue
+from orbitmq.store.group_commits import COMMITS_TOPIC
 from orbitmq.store.index_file import key_hash
 from orbitmq.store.layout import StoreLayout
 from orbitmq.store.mapped_file import list_starts
@@ -16,7 +17,7 @@ from orbitmq.store.recovery.report import RecoveryReport
 from orbitmq.store.settings import StoreSettings
 from orbitmq.store.tree_settings import TreeSettings
 from orbitmq.store.verify.verify import verify
-from tests.power.life import QUEUES, Life, finder, open_store
+from tests.power.life import GROUP, QUEUES, Life, finder, open_store
 
 FILES = StoreSettings(log_file_size=64 << 10, queue_file_units=40, index_slots=31, index_entries=40, dedup_window_s=5)
 TOPICS = ("alarms", "flows")
@@ -34,6 +35,7 @@ class Sent:
     keys: tuple[str, ...]
     id: str = ""  # the one by which it is known
     ms: int = 0  # when it was stored
+    commits: tuple[tuple[str, int], int] | None = None  # a queue, and where the group goes on in it
 
 
 @dataclass(slots=True)
@@ -45,10 +47,15 @@ class Model:
     places: list[int] = field(default_factory=list)  # physical offset of each message sent
     next_offsets: Counter[tuple[str, int]] = field(default_factory=Counter)
     wholes: list[tuple[int, int]] = field(default_factory=list)  # atomic batches: the first message, and the one after the last
+    noted: int = 0  # so many records of where the group is are in a note on disk
 
     def append(self, topic: str, queue: int, body: bytes, keys: tuple[str, ...], id_: str = "", ms: int = 0) -> None:
         self.sent.append(Sent(topic, queue, self.next_offsets[topic, queue], body, keys, id_, ms))
         self.next_offsets[topic, queue] += 1
+
+    def append_commits(self, queue: tuple[str, int], to: int, body: bytes, ms: int) -> None:
+        self.append(COMMITS_TOPIC, 0, body, (), "", ms)
+        self.sent[-1] = replace(self.sent[-1], commits=(queue, to))
 
     def first_of(self, topic: str, id_: str, now_ms: int, begin: int) -> int | None:
         """The message, by its place in the list, of which one with this id is a duplicate now; the log begins at `begin`."""
@@ -97,6 +104,8 @@ def look_at(root: Path, model: Model, floor: int) -> None:
     try:
         life.index()
         expect_indexed(life, records, model.sent, first)
+        life.take_writes()
+        expect_commits(life, model, first + len(records))
     finally:
         life.close()
     findings: list[object] = []
@@ -153,6 +162,7 @@ def expect_indexed(life: Life, records: list[Record], sent: list[Sent], first: i
     layout = life.settings.layout
     assert int(life.tree.positions().reput) == int(life.tree.positions().wrote)
     by_queue: dict[tuple[str, int], list[tuple[int, int]]] = {(topic, queue): [] for topic in TOPICS for queue in range(QUEUES)}
+    by_queue[COMMITS_TOPIC, 0] = []
     by_hash: dict[int, list[int]] = {}
     before = Counter((one.topic, one.queue) for one in sent[:first])
     begin = int(life.tree.positions().min_offset)
@@ -171,3 +181,21 @@ def expect_indexed(life: Life, records: list[Record], sent: list[Sent], first: i
         for hash_, places in by_hash.items():
             found = [place for place in find(hash_) if place >= begin]
             assert found == places[::-1], f"hash {hash_}: {found}, not {places[::-1]}"
+
+
+def expect_commits(life: Life, model: Model, count: int) -> None:
+    """Where the group is, is what the first `count` messages say: it has gone on for each batch that is there, and for no
+    other. What retention has removed before it was noted may be forgotten."""
+    chains: dict[tuple[str, int], list[tuple[int, bool]]] = {}
+    for place, one in enumerate(model.sent[:count]):
+        if one.commits is not None:
+            queue, to = one.commits
+            chains.setdefault(queue, []).append((to, place >= model.gone or one.queue_offset < model.noted))
+    for queue in ((topic, number) for topic in TOPICS for number in range(QUEUES)):
+        found, chain = life.commits.get(GROUP, queue), chains.get(queue, [])
+        if not chain:
+            assert found is None, f"{queue}: {found}, and nothing was committed"
+        elif chain[-1][1]:
+            assert found == chain[-1][0], f"{queue}: {found}, not {chain[-1][0]}"
+        else:
+            assert found in (None, *(to for to, _ in chain)), f"{queue}: {found}, of {chain}"
