@@ -7,6 +7,9 @@
  *   slots    open addressing with linear probing, half full at most: numbers of entries, by hash; and the newest one of each
  *            family, by family. A removal moves the followers up, so that there are no tombstones.
  *
+ * If the pool is full, it grows where it is, and both indexes begin anew, twice as large. Their former slots are moved a few at a time, with each
+ * entry that is put, so that no message waits for all of them. Until then an entry is in one of the two, and a look goes through both.
+ *
  * All are reserved whole, and take memory as they are used. The hash only leads to candidates: whether one is the same id, the
  * caller finds out in the log.
  */
@@ -28,9 +31,15 @@ struct dedup_entry {
 
 enum dedup_index { DEDUP_BY_HASH, DEDUP_BY_FAMILY, DEDUP_INDEXES };
 
+struct dedup_slots {
+    uint32_t *slots;                  /* 0: free. NULL: there are none */
+    uint32_t count;                   /* a power of two */
+    uint32_t moved;                   /* of former ones: those below are free for good */
+};
+
 struct dedup_table {
     struct dedup_entry *entries;      /* from 1 on */
-    uint32_t *slots[DEDUP_INDEXES];   /* 0: free */
+    struct dedup_slots now[DEDUP_INDEXES], former[DEDUP_INDEXES];
     uint32_t room;                    /* entries, a power of two */
     uint32_t used;                    /* entries below this were in use once */
     uint32_t unused;                  /* a list of those that are not any more, by `newer` */
@@ -46,6 +55,7 @@ static inline uint32_t dedup_table_count(const struct dedup_table *table) { retu
 /* A walk over the candidates of a hash: begin with a zero probe; NULL: no more. Nothing may change meanwhile. */
 struct dedup_probe {
     uint32_t step;
+    uint32_t former;                  /* which of the two */
 };
 const struct dedup_entry *dedup_table_next(const struct dedup_table *table, uint64_t hash, struct dedup_probe *probe);
 

@@ -3,13 +3,17 @@ struct dedup_entry {
     uint32_t older, newer, before, after, number;
 };
 #define DEDUP_INDEXES ...
+struct dedup_slots {
+    uint32_t *slots;
+    uint32_t count, moved;
+};
 struct dedup_table {
     struct dedup_entry *entries;
-    uint32_t *slots[...];
+    struct dedup_slots now[...], former[...];
     uint32_t room, used, unused, oldest, newest, count;
 };
 struct dedup_probe {
-    uint32_t step;
+    uint32_t step, former;
 };
 bool dedup_table_open(struct dedup_table *table, uint32_t room);
 void dedup_table_close(struct dedup_table *table);

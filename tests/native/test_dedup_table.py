@@ -35,14 +35,14 @@ def ring(table: Any, family: int) -> list[int]:
 def test_it_is_a_list_with_an_index(seed: int) -> None:
     """Goal: what is remembered is found, and nothing else, whatever was forgotten at either end, or of a family. Method: random
     deeds on few hashes and families, many of which share a slot or are neighbours at the end of the slots, compared with a list
-    after each deed."""
+    after each deed. The slots grow meanwhile, and some deeds find them in the middle of it."""
     rng = random.Random(seed)
     table = ffi.new("struct dedup_table *")
     assert lib.dedup_table_open(table, 1)
     hashes = [rng.choice((0, 2047, 2048, 4095)) + (rng.randrange(4) << 32) + rng.randrange(3) for _ in range(40)]
     families = [rng.choice((0, 2047, 4095)) + (number << 32) for number in range(5)]  # the first is none
     held: list[tuple[int, int, int, int]] = []
-    place = now = grown = trimmed = 0
+    place = now = grown = trimmed = moving = whole = 0
     for _ in range(6000):
         deed = rng.random()
         if deed < 0.85:
@@ -52,6 +52,8 @@ def test_it_is_a_list_with_an_index(seed: int) -> None:
             assert lib.dedup_table_room(table)
             grown += full
             assert table.room == ROOM << grown
+            if full:
+                assert all(table.former[index].slots != ffi.NULL for index in range(lib.DEDUP_INDEXES)), "it all moved at once"
             lib.dedup_table_put(table, ffi.new("struct dedup_entry *", one))
             held.append(one)
         elif deed < 0.853:
@@ -74,7 +76,9 @@ def test_it_is_a_list_with_an_index(seed: int) -> None:
         for hash_ in rng.sample(hashes, 3):
             assert sorted(found(table, hash_)) == [each[1] for each in held if each[0] == hash_]
         assert table.count == len(held)
-    assert grown and trimmed
+        moving += table.former[0].slots != ffi.NULL
+        whole += bool(grown) and table.former[0].slots == ffi.NULL
+    assert grown and trimmed and moving and whole
     lib.dedup_table_close(table)
 
 
@@ -88,4 +92,26 @@ def test_a_time_that_goes_back_does_not_hide_what_is_older() -> None:
     assert found(table, 7) == [0, 10, 20]
     lib.dedup_table_expire(table, 100)
     assert found(table, 7) == [20]
+    lib.dedup_table_close(table)
+
+
+def test_each_entry_moves_some() -> None:
+    """Goal: slots that grow are moved before they are full again, a few with each entry. Method: entries of families of their
+    own, so that both indexes are as full as they can be, up to three times more than there was room for."""
+    table = ffi.new("struct dedup_table *")
+    assert lib.dedup_table_open(table, 1)
+    for number in range(8 * ROOM):
+        left = [table.former[index].count - table.former[index].moved for index in range(lib.DEDUP_INDEXES)]
+        if number.bit_count() == 1 and number >= ROOM:
+            assert left == [0, 0], "they are to grow, and the last time is not over"
+        assert lib.dedup_table_room(table)
+        entry = (number * 0x9E3779B97F4A7C15 % (1 << 64), number, number, number * 0xC2B2AE3D27D4EB4F % (1 << 64) | 1)
+        lib.dedup_table_put(table, ffi.new("struct dedup_entry *", entry))
+        assert len(found(table, entry[0])) == 1
+        gone = [before - (each.count - each.moved) for before, each in zip(left, table.former, strict=True)]
+        assert all(each <= 4 for each in gone), "more than a few at once"
+    for number in range(8 * ROOM):
+        assert found(table, number * 0x9E3779B97F4A7C15 % (1 << 64)) == [number]
+    lib.dedup_table_expire(table, 8 * ROOM)
+    assert table.count == 0
     lib.dedup_table_close(table)
