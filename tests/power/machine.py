@@ -408,7 +408,7 @@ class PowerCuts(RuleBasedStateMachine):
             if self.random.random() < 0.15:
                 root = self._cut_recovery(root)
             positions.boot_id = lambda: b"another boot....".ljust(16)
-            look_at(root, self.model, self.floor)
+            look_at(root, self.model, self.floor, commits=self.images % 8 == 0)
             shutil.rmtree(root)
         finally:
             positions.boot_id = held

@@ -95,8 +95,9 @@ def settings_of(root: Path) -> TreeSettings:
     )
 
 
-def look_at(root: Path, model: Model, floor: int) -> None:
-    """Opens the store at `root` and compares it with the list."""
+def look_at(root: Path, model: Model, floor: int, *, commits: bool) -> None:
+    """Opens the store at `root` and compares it with the list. commits: also where the group is, which takes four times as
+    long, because a writer must take over."""
     settings = settings_of(root)
     report = open_store(settings)
     records, first = expect_log(settings.layout, report, model, floor)
@@ -104,8 +105,9 @@ def look_at(root: Path, model: Model, floor: int) -> None:
     try:
         life.index()
         expect_indexed(life, records, model.sent, first)
-        life.take_writes()
-        expect_commits(life, model, first + len(records))
+        if commits:
+            life.take_writes()
+            expect_commits(life, model, first + len(records))
     finally:
         life.close()
     findings: list[object] = []
