@@ -151,7 +151,7 @@ static enum verdict judge_again(struct handler *handler, const struct judged_fra
         .properties = properties,
         .born_host = {host, sizeof host},
         .flag = message->flag,
-        .sys_flag = message->sys_flag & SYSFLAG_COMPRESSED,
+        .sys_flag = record_body_flag(message->sys_flag),
         .born_ms = frame->head.born_ms,
     };
     const struct failed failed = {

@@ -61,7 +61,7 @@ struct record_parts handler_parts(const struct handler *handler, const struct ju
         .properties_size = message->properties_size,
         .body_size = message->body_size,
         .flag = message->flag,
-        .sys_flag = message->sys_flag & SYSFLAG_COMPRESSED,
+        .sys_flag = record_body_flag(message->sys_flag),
         .born_ms = frame->head.born_ms,
         .born_host = {127, 0, 0, 1},
     };

@@ -49,8 +49,16 @@ enum {
     SYSFLAG_BORN_IPV6 = 0x10,
     SYSFLAG_STORE_IPV6 = 0x20,
     SYSFLAG_COMPRESSION_TYPE = 0x700, /* 0 until RocketMQ 4.9.3: zlib, the only one then */
+    SYSFLAG_COMPRESSION_LZ4 = 0x100,
+    SYSFLAG_COMPRESSION_ZSTD = 0x200,
     SYSFLAG_COMPRESSION_ZLIB = 0x300,
 };
+
+/* What a sender may say of its body. */
+static inline uint32_t record_body_flag(uint32_t sys_flag)
+{
+    return sys_flag & SYSFLAG_COMPRESSED ? sys_flag & (SYSFLAG_COMPRESSED | SYSFLAG_COMPRESSION_TYPE) : 0;
+}
 
 /* True if a message has a place in its ConsumeQueue: half messages, and those that were rolled back, have none. */
 static inline bool record_queued(uint32_t sys_flag)

@@ -34,35 +34,63 @@ PyObject *py_message_new(PyObject *keeper, const uint8_t *record, uint32_t size,
     return (PyObject *)message;
 }
 
-static PyObject *decompress(const uint8_t *record, const uint8_t *body, uint32_t size)
+/* At most PLAIN_MAX + 1 bytes of a zlib stream; NULL with an error if it is none, or is cut off. */
+static PyObject *inflate(PyObject *packed)
 {
-    const uint32_t type = load_be32(record + RECORD_SYSFLAG_AT) & SYSFLAG_COMPRESSION_TYPE;
-    const uint64_t physical_offset = load_be64(record + RECORD_PHYSICAL_AT);
-    if (type != 0 && type != SYSFLAG_COMPRESSION_ZLIB)
-        return py_raise("StoreUnsupported", NULL, Py_BuildValue("{s:K}", "offset", (unsigned long long)physical_offset),
-                          "could not decompress the body of the record at %llu: its compression type is 0x%x, and only zlib is known",
-                          (unsigned long long)physical_offset, (unsigned)type);
     PyObject *zlib = PyImport_ImportModule("zlib");
     PyObject *stream = zlib ? PyObject_CallMethod(zlib, "decompressobj", NULL) : NULL;
-    PyObject *packed = stream ? PyBytes_FromStringAndSize((const char *)body, size) : NULL;
-    PyObject *plain = packed ? PyObject_CallMethod(stream, "decompress", "On", packed, (Py_ssize_t)PLAIN_MAX + 1) : NULL;
+    PyObject *plain = stream ? PyObject_CallMethod(stream, "decompress", "On", packed, (Py_ssize_t)PLAIN_MAX + 1) : NULL;
     PyObject *whole = plain ? PyObject_GetAttrString(stream, "eof") : NULL;
-    if (!whole && PyErr_ExceptionMatches(PyExc_MemoryError)) {
+    if (plain && whole != Py_True && PyBytes_Size(plain) <= PLAIN_MAX) {
         Py_CLEAR(plain);
-    } else if (!whole || whole != Py_True || PyBytes_Size(plain) > PLAIN_MAX) {
-        PyErr_Clear();
-        const bool large = plain && PyBytes_Size(plain) > PLAIN_MAX;
-        Py_CLEAR(plain);
-        py_raise("CorruptRecord", NULL, Py_BuildValue("{s:K}", "offset", (unsigned long long)physical_offset),
-                   large ? "could not decompress the body of the record at %llu: it is larger than 64 MiB"
-                         : "could not decompress the body of the record at %llu: it is no zlib stream",
-                   (unsigned long long)physical_offset);
+        PyErr_SetNone(PyExc_ValueError);
     }
     Py_XDECREF(whole);
-    Py_XDECREF(packed);
     Py_XDECREF(stream);
     Py_XDECREF(zlib);
     return plain;
+}
+
+/* The same of what Arrow knows: a frame of lz4 or zstd. It takes no bytes at all for a whole stream; the caller does not. */
+static PyObject *inflate_by_arrow(PyObject *packed, const char *codec)
+{
+    PyObject *arrow = PyImport_ImportModule("pyarrow");
+    PyObject *source = arrow ? PyObject_CallMethod(arrow, "BufferReader", "O", packed) : NULL;
+    PyObject *stream = source ? PyObject_CallMethod(arrow, "CompressedInputStream", "Os", source, codec) : NULL;
+    PyObject *plain = stream ? PyObject_CallMethod(stream, "read", "n", (Py_ssize_t)PLAIN_MAX + 1) : NULL;
+    Py_XDECREF(stream);
+    Py_XDECREF(source);
+    Py_XDECREF(arrow);
+    return plain;
+}
+
+static PyObject *decompress(const uint8_t *record, const uint8_t *body, uint32_t size)
+{
+    static const char *const codecs[] = {"zlib", "lz4", "zstd", "zlib"};
+    const uint32_t type = load_be32(record + RECORD_SYSFLAG_AT) & SYSFLAG_COMPRESSION_TYPE;
+    const unsigned long long at = load_be64(record + RECORD_PHYSICAL_AT);
+    if (type > SYSFLAG_COMPRESSION_ZLIB)
+        return py_raise("StoreUnsupported", NULL, Py_BuildValue("{s:K}", "offset", at),
+                          "could not decompress the body of the record at %llu: its compression type is 0x%x, and only zlib, lz4 and zstd are known",
+                          at, (unsigned)type);
+    const char *const codec = codecs[type / SYSFLAG_COMPRESSION_LZ4];
+    PyObject *packed = PyBytes_FromStringAndSize((const char *)body, size);
+    PyObject *plain = !packed || !size ? NULL : codec[1] == 'l' ? inflate(packed) : inflate_by_arrow(packed, codec);
+    Py_XDECREF(packed);
+    if (plain && PyBytes_Size(plain) > PLAIN_MAX) {
+        Py_CLEAR(plain);
+        return py_raise("CorruptRecord", NULL, Py_BuildValue("{s:K}", "offset", at),
+                          "could not decompress the body of the record at %llu: it is larger than 64 MiB", at);
+    }
+    if (plain || (PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_MemoryError)))
+        return plain;
+    const bool missing = PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_ImportError);
+    PyErr_Clear();
+    if (missing)
+        return py_raise("StoreUnsupported", "pip install 'orbitmq[arrow]'", Py_BuildValue("{s:K}", "offset", at),
+                          "could not decompress the body of the record at %llu: %s needs pyarrow, which is not installed", at, codec);
+    return py_raise("CorruptRecord", NULL, Py_BuildValue("{s:K}", "offset", at),
+                      "could not decompress the body of the record at %llu: it is no %s stream", at, codec);
 }
 
 static inline int is_compressed(const uint8_t *record) { return load_be32(record + RECORD_SYSFLAG_AT) & SYSFLAG_COMPRESSED; }

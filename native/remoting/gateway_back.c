@@ -132,7 +132,7 @@ enum gateway_served gateway_send_again(struct gateway *gateway, const struct gat
         .properties_size = (uint32_t)sizeof again + wanted->properties.size,
         .queue_id = wanted->queue_id,
         .flag = (uint32_t)(int32_t)wanted->flag,
-        .sys_flag = wanted->sys_flag & SYSFLAG_COMPRESSED,
+        .sys_flag = record_body_flag((uint32_t)wanted->sys_flag),
         .delay_level = SEND_AGAIN,
     };
     const uint64_t stride = send_message_stride(message.properties_size, body.size);

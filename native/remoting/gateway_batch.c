@@ -106,7 +106,7 @@ enum gateway_served gateway_send_batch(struct gateway *gateway, const struct gat
             .properties_size = properties_size,
             .queue_id = wanted->queue_id,
             .flag = entry.flag,
-            .sys_flag = wanted->sys_flag & SYSFLAG_COMPRESSED,
+            .sys_flag = record_body_flag((uint32_t)wanted->sys_flag),
         };
         uint8_t *const at = sender_add(sender, &message);
         assert(at);

@@ -176,7 +176,7 @@ static uint32_t push(struct gateway *gateway, const struct message_ref *ref, uin
     gateway_add_text(&header, "defaultTopic", "TBW102");
     gateway_add_text(&header, "defaultTopicQueueNums", "0");
     gateway_add_number(&header, "queueId", queue, &number[0]);
-    gateway_add_number(&header, "sysFlag", view.sys_flag & SYSFLAG_COMPRESSED, &number[1]);
+    gateway_add_number(&header, "sysFlag", record_body_flag(view.sys_flag), &number[1]);
     gateway_add_number(&header, "bornTimestamp", (int64_t)view.born_ms, &number[2]);
     gateway_add_number(&header, "flag", (int32_t)view.flag, &number[3]);
     gateway_add_number(&header, "storeTimestamp", (int64_t)view.store_ms, &number[4]);

@@ -39,8 +39,8 @@ const char *gateway_refusal(const struct gateway_wanted *wanted, int32_t *code)
 {
     *code = GATEWAY_ILLEGAL;
     const int64_t type = wanted->sys_flag & SYSFLAG_COMPRESSION_TYPE;
-    if (type && type != SYSFLAG_COMPRESSION_ZLIB)
-        return "its body is compressed with something else than zlib, which is not supported yet";
+    if (type > SYSFLAG_COMPRESSION_ZLIB)
+        return "its body is compressed with something else than zlib, lz4 and zstd";
     if (wanted->flag < INT32_MIN || wanted->flag > INT32_MAX)
         return "its flag is no number of 32 bits";
     *code = GATEWAY_SYSTEM_ERROR;
@@ -96,7 +96,7 @@ static enum gateway_served send_one(struct gateway *gateway, const struct gatewa
         .properties_size = way.size + size,
         .queue_id = wanted->queue_id,
         .flag = (uint32_t)(int32_t)wanted->flag,
-        .sys_flag = wanted->sys_flag & SYSFLAG_COMPRESSED,
+        .sys_flag = record_body_flag((uint32_t)wanted->sys_flag),
         .delay_level = way.delay_level,
     };
     switch (sender_open(sender, wanted->index, wanted->durable ? SEND_FLUSH : 0, (uint64_t)wanted->born_ms, (uint32_t)stride)) {

@@ -110,7 +110,7 @@ struct send_message { /* then properties, then body, then up to 7 bytes to the n
     uint32_t properties_size;
     uint32_t queue_id;
     uint32_t flag;
-    uint32_t sys_flag;  /* only SYSFLAG_COMPRESSED is let through */
+    uint32_t sys_flag;  /* only what record_body_flag lets through */
     uint32_t delay_level; /* 0: to its topic at once; from 1 on: later (delay.h); SEND_AT and what follows: see there */
 };
 /* At a time: the first 8 bytes of what properties_size counts are the time, ms since 1970, in native byte order. Of SEND_CANCEL they are

@@ -4,16 +4,18 @@ Method: a store composed by hand, and faults put into its bytes."""
 from __future__ import annotations
 
 import gc
+import sys
 import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from orbitmq.errors import Closed, CorruptRecord, StoreError
+from orbitmq.errors import Closed, CorruptRecord, StoreError, StoreUnsupported
 from orbitmq.native._types import Message, Reader
 from orbitmq.store import record
 from tests.native.composed_store import ComposedStore
@@ -378,26 +380,46 @@ def test_a_record_by_its_physical_offset(store: ComposedStore) -> None:
             reader.record(nowhere)
 
 
+def packed(body: bytes, codec: str) -> bytes:
+    """As RocketMQ's clients compress it."""
+    if codec == "zlib":
+        return zlib.compress(body)
+    sink = pyarrow.BufferOutputStream()
+    with pyarrow.CompressedOutputStream(sink, codec) as stream:
+        stream.write(body)
+    return bytes(sink.getvalue())
+
+
+# Bits of sysFlag.
+COMPRESSIONS = {"zlib": 0x1, "zlib of 5.x": 0x301, "lz4": 0x101, "zstd": 0x201}
+
+
+@pytest.mark.parametrize("kind", COMPRESSIONS)
 @pytest.mark.parametrize(
-    ("stored", "why"),
+    ("spoil", "why"),
     [
-        (lambda: zlib.compress(bytes((64 << 20) + 1)), "larger than 64 MiB"),
-        (lambda: zlib.compress(bytes(5000))[:-1], "no zlib stream"),
-        (bytes, "no zlib stream"),
+        (lambda codec: packed(bytes((64 << 20) + 1), codec), "larger than 64 MiB"),
+        (lambda codec: packed(bytes(5000), codec)[:-1], "no {} stream"),
+        (lambda codec: packed(bytes(5000), "zstd" if codec == "zlib" else "zlib"), "no {} stream"),
+        (lambda codec: b"", "no {} stream"),
     ],
-    ids=["bomb", "cut off", "empty"],
+    ids=["bomb", "cut off", "another", "empty"],
 )
-def test_a_compressed_body_that_is_too_much_or_none(store: ComposedStore, stored: Callable[[], bytes], why: str) -> None:
+def test_a_compressed_body_that_is_too_much_or_none(
+    tmp_path: Path, kind: str, spoil: Callable[[str], bytes], why: str
+) -> None:
     """Goal: no producer can fill its consumers' memory with a small record, or send them something else than the record
     says."""
+    codec = kind.split(maxsplit=1)[0]
+    store = ComposedStore(tmp_path / "large", log_file_size=1 << 20)
     slot = store.add_topic("t", 1)
-    store.append("t", slot, stored(), sys_flag=1)
+    store.append("t", slot, spoil(codec), sys_flag=COMPRESSIONS[kind])
     store.append("t", slot, b"behind")
     store.publish()
     reader = store.reader()
     reader.add(slot, 0)
     (bad, behind) = reader.messages(10)
-    with pytest.raises(CorruptRecord, match=why):
+    with pytest.raises(CorruptRecord, match=why.format(codec)):
         bytes(bad)
     assert bytes(behind) == b"behind"
 
@@ -413,6 +435,36 @@ def test_compressed_bodies_arrive_as_they_were_sent(store: ComposedStore) -> Non
     assert bytes(first) == b"a" * 5000 and first.body == b"a" * 5000
     with pytest.raises(CorruptRecord):
         bytes(second)
+
+
+@pytest.mark.parametrize("kind", COMPRESSIONS)
+def test_whatever_compresses_them(store: ComposedStore, kind: str) -> None:
+    slot = store.add_topic("t", 1)
+    bodies = [b"a" * 5000, bytes(range(256)) * 300, b"x", b""]
+    for body in bodies:
+        store.append("t", slot, packed(body, kind.split(maxsplit=1)[0]), sys_flag=COMPRESSIONS[kind])
+    store.publish()
+    reader = store.reader()
+    reader.add(slot, 0)
+    assert [bytes(each) for each in reader.messages(10)] == bodies
+    reader.seek(0, 0)
+    assert reader.bodies(10, 1 << 30) == bodies
+
+
+def test_a_compression_that_nobody_knows(store: ComposedStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    slot = store.add_topic("t", 1)
+    store.append("t", slot, b"x", sys_flag=0x401)
+    store.append("t", slot, packed(b"x", "lz4"), sys_flag=0x101)
+    store.publish()
+    reader = store.reader()
+    reader.add(slot, 0)
+    unknown, without = reader.messages(2)
+    with pytest.raises(StoreUnsupported, match="0x400, and only zlib, lz4 and zstd are known"):
+        bytes(unknown)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(StoreUnsupported, match="lz4 needs pyarrow") as caught:
+        bytes(without)
+    assert "orbitmq[arrow]" in str(caught.value)
 
 
 def test_offline_cursors_read_a_range(store: ComposedStore) -> None:

@@ -1,0 +1,68 @@
+"""Goal: a body that a RocketMQ client has compressed, by zlib, lz4 or zstd, is stored as it came, whichever way it takes, and is
+plain for local readers.
+
+Method: the Python client of the protocol, with each way by which a body comes into the log; what compresses is Arrow's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import orbitmq
+from tests.actors.remoting_client import Remote, records
+from tests.actors.test_gateway import body_of, indexed, stored
+from tests.actors.test_gateway_batches import SEND_BATCH, Entry
+from tests.actors.test_gateway_batches import body_of as batch_of
+from tests.actors.test_gateway_transactions import begin, end
+from tests.native.test_reader import COMPRESSIONS, packed
+from tests.trees import small_broker
+from tests.waiting import until
+
+SUCCESS, ILLEGAL = 0, 13
+COMPRESSED, TYPE = 0x1, 0x700
+HALF, COMMIT = 4, 8
+RETRY = "%RETRY%g"
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[orbitmq.Broker]:
+    with small_broker(tmp_path, listen="127.0.0.1:0") as broker:
+        broker.create_topic("t", 2)
+        yield broker
+
+
+@pytest.fixture
+def remote(broker: orbitmq.Broker) -> Iterator[Remote]:
+    with Remote(broker.status().listens) as remote:
+        yield remote
+
+
+@pytest.mark.parametrize("kind", COMPRESSIONS)
+def test_it_is_stored_as_it_came(broker: orbitmq.Broker, remote: Remote, kind: str) -> None:
+    flag, body = COMPRESSIONS[kind], packed(b"plain" * 1000, kind.split(maxsplit=1)[0])
+    assert remote.send("t", body, 1, f=flag).code == SUCCESS
+    fields = remote.send_fields("t", 1, f=flag) | {"m": "true"}
+    assert remote.ask(SEND_BATCH, batch_of([Entry(body), Entry(body)]), **fields).code == SUCCESS
+    half = begin(remote, "id-1", body, f=flag | HALF)
+    assert end(remote, half, COMMIT).code == SUCCESS
+    assert remote.send("t", body, 1, b"DELAY\0011\2", f=flag).code == SUCCESS
+    assert remote.send(RETRY, body, 0, b"RETRY_TOPIC\1t\2", f=flag).code == SUCCESS
+    until(lambda: len(stored(broker)) == 5, "the one that is delayed")
+    messages = stored(broker) + stored(broker, RETRY)
+    assert [each.sys_flag & (COMPRESSED | TYPE) for each in messages] == [flag] * 6
+    assert [bytes(each) for each in messages] == [b"plain" * 1000] * 6
+    with broker.consumer(None, topics=["t"], start="earliest") as consumer:
+        assert consumer.poll_arrow(10).column("body").to_pylist() == [b"plain" * 1000] * 5
+    said = remote.pull("t", 1, 0)
+    assert [body_of(record) for record in records(said.body)] == [body] * 5, "remote consumers decompress by themselves"
+
+
+@pytest.mark.parametrize("flag", [0x401, 0x701])
+def test_what_nobody_knows_is_refused(broker: orbitmq.Broker, remote: Remote, flag: int) -> None:
+    said = remote.send("t", b"x", 1, f=flag)
+    assert (said.code, said.remark) == (ILLEGAL, "its body is compressed with something else than zlib, lz4 and zstd")
+    assert remote.send("t", b"plain", 1, f=0x200).code == SUCCESS, "a type without compression says nothing"
+    indexed(broker)
+    assert [(bytes(each), each.sys_flag) for each in stored(broker)] == [(b"plain", 0)]
