@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from orbitmq.client.connection import Connection
 from orbitmq.errors import OrbitError
+from orbitmq.native._core import ffi, lib
 from orbitmq.shm.durability import Durability
 from orbitmq.shm.means import means
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from orbitmq.client.transaction_checker import TransactionChecker
 
 AT_ONCE = 1024  # half messages in one question
+INDEXED_S = 5.0  # a reput that hangs hides what came after it, and nothing else
 
 
 class TransactionAdministration:
@@ -27,7 +29,7 @@ class TransactionAdministration:
     _connection: Connection
 
     def open_transactions(self, group: str | None = None) -> list[OpenTransaction]:
-        """The transactions that have begun and not ended, the oldest first (docs/transactions.md).
+        """The transactions that have begun before this call and not ended, the oldest first (docs/transactions.md).
 
         Args:
             group: only those of this producer group.
@@ -37,7 +39,10 @@ class TransactionAdministration:
         with means("list transactions"):
             from orbitmq.client.open_transactions import open_transactions, question_about
 
-            found = list(open_transactions(self._connection.attachment, group))
+            attachment, seen = self._connection.attach_wake(), ffi.new("struct positions_seen *")
+            lib.control_positions(attachment.control, seen)
+            attachment.wait_indexed(int(seen.wrote), INDEXED_S)  # what has begun before this call
+            found = list(open_transactions(attachment, group))
             noted: list[Any] = []
             for begin in range(0, len(found), AT_ONCE):
                 halves = [question_about(each.message) for each in found[begin : begin + AT_ONCE]]

@@ -199,7 +199,7 @@ REFUSED: list[tuple[dict[str, Any], int]] = [
     ({"b": "RMQ_SYS_TRANS_HALF_TOPIC"}, NO_TOPIC),
     ({"b": "read_only"}, NO_PERMISSION),
     ({"f": 8}, ILLEGAL),
-    ({"f": 0x100}, ILLEGAL),
+    ({"f": 0x401}, ILLEGAL),
     ({"h": 1 << 40}, ILLEGAL),
     ({"i": b"TIMER_OUT_MS\0013\2"}, ILLEGAL),
     ({"i": b"TRAN_MSG\1true\2DELAY\0011\2"}, ILLEGAL),

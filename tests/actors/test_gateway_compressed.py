@@ -1,5 +1,5 @@
-"""Goal: a body that a RocketMQ client has compressed, by zlib, lz4 or zstd, is stored as it came, whichever way it takes, and is
-plain for local readers.
+"""Goal: a body that a RocketMQ client has compressed, by zlib, lz4 or zstd, is stored as it came, whichever way it takes, and
+is plain for local readers.
 
 Method: the Python client of the protocol, with each way by which a body comes into the log; what compresses is Arrow's."""
 

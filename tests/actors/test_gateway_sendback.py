@@ -265,7 +265,7 @@ def test_routes(broker: orbitmq.Broker, remote: Remote) -> None:
 def test_what_is_no_message_that_comes_again(broker: orbitmq.Broker, remote: Remote) -> None:
     for properties in (b"", b"ORIGIN_MESSAGE_ID\1first\2", b"RETRY_TOPIC\1\2ORIGIN_MESSAGE_ID\1x\2"):
         assert remote.send(RETRY, b"x", 0, properties).code == ILLEGAL
-    for fields, code in (({"j": -1}, ILLEGAL), ({"e": 1}, SYSTEM_ERROR), ({"f": 0x100}, ILLEGAL), ({"h": 2**40}, ILLEGAL)):
+    for fields, code in (({"j": -1}, ILLEGAL), ({"e": 1}, SYSTEM_ERROR), ({"f": 0x401}, ILLEGAL), ({"h": 2**40}, ILLEGAL)):
         assert again(remote, "", **fields).code == code, fields
     assert again(remote, "DELAY\1x\2").code == ILLEGAL
     first = b"RETRY_TOPIC\1t\2ORIGIN_MESSAGE_ID\1first\2"

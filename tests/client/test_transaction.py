@@ -235,6 +235,30 @@ def test_an_end_does_not_wait_for_room(broker: orbitmq.Broker) -> None:
         assert bodies(broker).count(b"x") == 1
 
 
+def test_what_has_begun_is_listed(broker: orbitmq.Broker) -> None:
+    """Goal: a program sees what it has begun, though reput is behind. Method: reput hangs while another thread lists."""
+    found: list[str] = []
+    threads: list[int] = []
+
+    def listed() -> None:
+        threads.append(threading.get_native_id())
+        found.extend(each.id for each in broker.open_transactions())
+
+    def asleep() -> bool:
+        stat = Path(f"/proc/self/task/{threads[0]}/stat").read_text() if threads else ""
+        return stat.rpartition(")")[2].split(maxsplit=1)[:1] == ["S"]
+
+    with broker.producer() as producer:
+        with stopped(broker, "reput"):
+            begun = producer.transaction("t", b"x")
+            thread = threading.Thread(target=listed)
+            thread.start()
+            until(lambda: not thread.is_alive() or asleep(), "it to wait")
+        thread.join()
+        assert found == [begun.id]
+        begun.rollback()
+
+
 def test_groups_have_names(broker: orbitmq.Broker) -> None:
     for name in ("", "a b", "x" * 256, "\x01"):
         with pytest.raises(GroupNameError):
