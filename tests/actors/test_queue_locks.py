@@ -38,7 +38,8 @@ class Locks(RuleBasedStateMachine):
         self.layout.own.mkdir()
         self.now = 1_000_000
         self.until: dict[tuple[str, QueueKey], tuple[str, int]] = {}
-        self.in_file: set[str] = set()  # groups of which the file may still have a lock whose lease is over
+        # Locks that were given back when their lease was over: the file may still have them, and a successor reads it.
+        self.in_file: dict[tuple[str, QueueKey], str] = {}
         self.die()
 
     def teardown(self) -> None:
@@ -63,15 +64,17 @@ class Locks(RuleBasedStateMachine):
         expected = {queue for queue in queues if self.free(group, queue, owner) and queue not in taken}
         granted = self.locks.lock(OPERATOR, group, owner, queues, lease_ms, taken)
         assert set(granted) == expected and len(granted) == len(expected)
-        self.until.update({(group, queue): (owner, self.now + lease_ms) for queue in granted})
+        for queue in granted:
+            self.until[group, queue] = owner, self.now + lease_ms
+            self.in_file.pop((group, queue), None)
 
     @rule(group=st.sampled_from("gh"), owner=st.sampled_from("ab"), queues=st.lists(st.sampled_from(QUEUES), max_size=4))
     def unlock(self, group: str, owner: str, queues: list[QueueKey]) -> None:
         mine = {queue for queue in queues if self.until.get((group, queue), ("", 0))[0] == owner}
         live = {queue for queue in mine if self.until[group, queue][1] > self.now}
-        assert live <= set(self.locks.unlock(OPERATOR, group, owner, queues)) <= mine
-        if mine - live:
-            self.in_file.add(group)
+        left = {queue for queue in queues if self.in_file.get((group, queue)) == owner}
+        assert live <= set(self.locks.unlock(OPERATOR, group, owner, queues)) <= mine | left
+        self.in_file.update({(group, queue): owner for queue in mine - live})
         for queue in mine:
             del self.until[group, queue]
 
@@ -82,7 +85,7 @@ class Locks(RuleBasedStateMachine):
     @rule()
     def expire(self) -> None:
         over = {group for (group, _), (_, until_ms) in self.until.items() if until_ms <= self.now}
-        assert over | self.in_file >= self.locks.expire()
+        assert over | {group for group, _ in self.in_file} >= self.locks.expire()
 
     @invariant()
     def the_same_is_locked(self) -> None:
