@@ -2,8 +2,8 @@
  *
  *     | size of all (4) | magic (4) | crc (4) | flag (4) | body size (4) | body | properties size (2) | properties |
  *
- * Magic and crc are of no use. The request's own properties belong to each message. All are stored or none: they go into the submission ring
- * as one atomic batch. Source: RocketMQ 4.9 MessageDecoder.encodeMessage, MessageExtBatchEncoder.
+ * Magic and crc are of no use. The request's own properties belong to each message; they are read once, because there may be much in them
+ * that is not stored. All are stored or none: they go into the submission ring as one atomic batch. Source: RocketMQ 4.9 MessageDecoder.encodeMessage, MessageExtBatchEncoder.
  */
 #include "base/crash_point.h"
 #include "base/bytes.h"
@@ -38,15 +38,41 @@ static bool next_entry(struct slice *rest, struct entry *entry)
     return true;
 }
 
-/* An entry's properties, then the request's. */
-static uint32_t put_properties(const struct gateway_wanted *wanted, const struct entry *entry, uint8_t *to, struct gateway_wishes *wishes)
+static const char TOO_LONG[] = "a message of the batch has properties longer than 32,767 bytes";
+static const char NOT_IN_A_BATCH[] = "a message of the batch has a property that asks for what a batch cannot be";
+
+static bool asks_for_more(const struct gateway_wanted *wanted, const struct gateway_wishes *wishes)
 {
-    return gateway_put_properties(wanted->properties, to, gateway_put_properties(entry->properties, to, 0, wishes), wishes);
+    struct gateway_way way;
+    return gateway_find_way(wanted, wishes, &way) || wishes->wants_more || way.delay_level;
+}
+
+/* *own: the request's properties as each message gets them. Why none may have them; NULL: they may. */
+static const char *read_own(struct gateway *gateway, const struct gateway_wanted *wanted, struct slice *own)
+{
+    struct gateway_wishes wishes = {0};
+    *own = (struct slice){gateway->batch_text, gateway_put_properties(wanted->properties, NULL, 0, &wishes)};
+    if (own->size > RECORD_PROPERTIES_MAX)
+        return TOO_LONG;
+    gateway_put_properties(wanted->properties, gateway->batch_text, 0, &wishes);
+    return asks_for_more(wanted, &wishes) ? NOT_IN_A_BATCH : NULL;
+}
+
+/* An entry's properties, then the request's; as gateway_put_properties. */
+static uint32_t put_properties(struct slice own, const struct entry *entry, uint8_t *to, struct gateway_wishes *wishes)
+{
+    const uint32_t size = gateway_put_properties(entry->properties, to, 0, wishes);
+    const uint32_t between = size && own.size;
+    if (to && between)
+        to[size] = PROPERTY_END;
+    if (to)
+        memcpy(to + size + between, own.data, own.size);
+    return size + between + own.size;
 }
 
 /* Why the batch cannot be taken; NULL: it can. *count: of its messages; *room: bytes that they take in the ring. */
-static const char *refusal(const struct gateway *gateway, const struct gateway_wanted *wanted, struct slice body, uint32_t *count,
-                           uint64_t *room)
+static const char *refusal(const struct gateway *gateway, const struct gateway_wanted *wanted, struct slice own, struct slice body,
+                           uint32_t *count, uint64_t *room)
 {
     const struct sender *const sender = &gateway->sender;
     /* the handler's limit, which an honest client keeps */
@@ -57,16 +83,14 @@ static const char *refusal(const struct gateway *gateway, const struct gateway_w
     *room = sizeof(struct send_frame);
     while (body.size) {
         struct gateway_wishes wishes = {0};
-        struct gateway_way way;
         if (!next_entry(&body, &entry))
             return "the body is no batch of messages";
-        const uint32_t properties_size = put_properties(wanted, &entry, NULL, &wishes);
+        const uint32_t properties_size = put_properties(own, &entry, NULL, &wishes);
         if (properties_size > RECORD_PROPERTIES_MAX)
-            return "a message of the batch has properties longer than 32,767 bytes";
+            return TOO_LONG;
         *room += send_message_stride(properties_size, entry.body.size);
-        const char *const why = gateway_find_way(wanted, &wishes, &way);
-        if (why || wishes.wants_more || way.delay_level)
-            return "a message of the batch has a property that asks for what a batch cannot be";
+        if (asks_for_more(wanted, &wishes))
+            return NOT_IN_A_BATCH;
         /* now, because the request's properties make each of them larger than it came */
         if (++*count > most)
             return "the batch has more messages than the broker takes at once";
@@ -83,7 +107,10 @@ enum gateway_served gateway_send_batch(struct gateway *gateway, const struct gat
     struct entry entry;
     uint32_t count;
     uint64_t room;
-    const char *const why = refusal(gateway, wanted, body, &count, &room);
+    struct slice own;
+    const char *why = read_own(gateway, wanted, &own);
+    if (!why)
+        why = refusal(gateway, wanted, own, body, &count, &room);
     if (why) {
         gateway_refuse(gateway, asker, GATEWAY_ILLEGAL, why);
         return GATEWAY_SERVED;
@@ -100,7 +127,7 @@ enum gateway_served gateway_send_batch(struct gateway *gateway, const struct gat
     sender_atomic_frame(sender, wanted->index, wanted->durable ? SEND_FLUSH : 0, (uint64_t)wanted->born_ms);
     while (next_entry(&body, &entry)) {
         struct gateway_wishes wishes = {0};
-        const uint32_t properties_size = put_properties(wanted, &entry, NULL, &wishes);
+        const uint32_t properties_size = put_properties(own, &entry, NULL, &wishes);
         const struct send_message message = {
             .body_size = entry.body.size,
             .properties_size = properties_size,
@@ -110,7 +137,7 @@ enum gateway_served gateway_send_batch(struct gateway *gateway, const struct gat
         };
         uint8_t *const at = sender_add(sender, &message);
         assert(at);
-        put_properties(wanted, &entry, at, &wishes);
+        put_properties(own, &entry, at, &wishes);
         memcpy(at + properties_size, entry.body.data, entry.body.size);
     }
     gateway_note_sent(gateway, asker, wanted, count, (struct slice){0});

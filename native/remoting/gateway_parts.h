@@ -104,6 +104,7 @@ struct gateway {
     char *ids;                 /* room for those of one answer */
     struct gateway_filters filters;
     struct gateway_replies replies;
+    uint8_t batch_text[RECORD_PROPERTIES_MAX]; /* the properties that all messages of a batch get */
     struct gateway_pull *holds;
     uint32_t hold_count, hold_room;
     uint64_t reput_seen;

@@ -223,6 +223,26 @@ def test_a_batch_that_grows(tmp_path: Path) -> None:
             assert actors(broker)["gateway"].state == "running"
 
 
+def busy_ns(pid: int) -> int:
+    """Processor time of the process's first thread."""
+    return int(Path(f"/proc/{pid}/schedstat").read_text().split()[0])
+
+
+def test_properties_of_the_request_are_read_once(broker: orbitmq.Broker, remote: Remote) -> None:
+    """Goal: a batch of many messages does not hold the gateway up because its request has much that is not stored."""
+    pid = actors(broker)["gateway"].pid
+    properties = b"WAIT\1t\2" * 40_000
+
+    def cost(count: int) -> int:
+        before = busy_ns(pid)
+        for _ in range(5):
+            assert remote.ask(SEND_BATCH, body_of([Entry(b"x")] * count), **fields(remote, 0, properties)).code == SUCCESS
+        return busy_ns(pid) - before
+
+    cost(1)
+    assert cost(400) < 20 * cost(1)
+
+
 def test_a_durable_topic(broker: orbitmq.Broker, remote: Remote) -> None:
     """The answer comes when the last message is on the disk."""
     broker.create_topic("safe", 1, durability="flushed")
