@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
+
+from orbitmq.remoting.json_body import read_json
 
 GROUPS_MAX = 256  # of one kind, on one connection
 
@@ -50,8 +51,8 @@ class Heartbeat:
 
 def read(body: bytes) -> Heartbeat:
     try:
-        told = json.loads(body)
-    except (ValueError, RecursionError):
+        told = read_json(body)
+    except ValueError:
         told = None
     told = told if isinstance(told, dict) else {}
     consumers = tuple(_consumer(each) for each in _items(told, "consumerDataSet") if _text(each, "groupName"))
@@ -61,7 +62,7 @@ def read(body: bytes) -> Heartbeat:
 
 def read_check(body: bytes) -> Subscription:
     """What a client asks about before it subscribes. Raises: ValueError: it is no such question."""
-    told = json.loads(body)
+    told = read_json(body)
     if not isinstance(told, dict) or not isinstance(told.get("subscriptionData"), dict):
         raise ValueError("it has no subscriptionData")
     return _subscription(told["subscriptionData"])

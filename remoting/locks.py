@@ -6,6 +6,7 @@ import json
 from typing import Any, NamedTuple
 
 from orbitmq.remoting.host import Host
+from orbitmq.remoting.json_body import read_json
 from orbitmq.remoting.request import Answer, Answers, Request
 from orbitmq.shm.topic_table import QueueKey
 
@@ -34,7 +35,7 @@ class Locks:
 
     def _wanted(self, request: Request) -> Wanted:
         """Those of the queues that this broker has. Raises: ValueError."""
-        told = json.loads(request.body)
+        told = read_json(request.body)
         try:
             queues = [self._known(each) for each in told["mqSet"]]
             return Wanted(str(told["consumerGroup"]), str(told["clientId"]), [queue for queue in queues if queue is not None])

@@ -9,6 +9,7 @@ import socket
 import struct
 from collections.abc import Mapping
 
+from orbitmq.remoting.json_body import read_json
 from orbitmq.store.listen_address import ListenAddress
 
 VERSION = 407  # RocketMQ 4.9.7's
@@ -60,7 +61,7 @@ class Outgoing:
             raise OSError("it does not answer as RocketMQ does")
         content = self._exactly(size - 4)
         try:
-            answer = json.loads(content[:header_size])
+            answer = read_json(content[:header_size])
         except ValueError:
             answer = None
         if not isinstance(answer, dict):

@@ -47,8 +47,6 @@ class Rare:
             return Answer(SYSTEM_ERROR, f"the request has no field {error}")
         except (ValueError, OverflowError) as error:
             return Answer(SYSTEM_ERROR, f"the request has a field that cannot be read: {error}")
-        except RecursionError:
-            return Answer(SYSTEM_ERROR, "the request's body is nested too deeply")
         except (OrbitError, OSError) as error:
             return Answer(SYSTEM_ERROR, str(error))
 

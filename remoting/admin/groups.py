@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import closing, suppress
 
 from orbitmq.errors import UnknownGroup
 from orbitmq.remoting.admin.log_view import LogView
 from orbitmq.remoting.admin.queue_map import compact, queue_map
 from orbitmq.remoting.host import Host
+from orbitmq.remoting.json_body import read_json
 from orbitmq.remoting.request import Answer, Answers, Request
 from orbitmq.store.config import GROUP_FIELDS, group_table, load_groups
 
@@ -25,7 +25,7 @@ class Groups:
 
     def _shape(self, request: Request) -> Answer:
         """Makes the group, or gives it other settings. What the request leaves out stays as it is."""
-        told = json.loads(request.body)
+        told = read_json(request.body)
         if not isinstance(told, dict) or not isinstance(told.get("groupName"), str):
             raise ValueError("it has no groupName")
         settings = {ours: told[theirs] for ours, theirs in GROUP_FIELDS.items() if theirs in told and ours in SETTINGS}

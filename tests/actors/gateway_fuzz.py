@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import orbitmq
-from tests.actors.remoting_client import HEARTBEAT, Remote
+from tests.actors.remoting_client import HEARTBEAT, Remote, damaged
 from tests.native.remoting_model import BINARY, FIELDS_MAX, JSON
 from tests.trees import actors, small_broker
 
@@ -133,7 +133,7 @@ class Generator:
         """Many frames, of which the last one may be damaged: what follows such a one is never read."""
         frames = [self._request(remote) for _ in range(AT_ONCE)]
         if self._random.random() < 0.5:
-            frames[-1] = self._changed(frames[-1])
+            frames[-1] = damaged(self._random, frames[-1])
         return b"".join(frames)
 
     def _request(self, remote: Remote) -> bytes:
@@ -228,19 +228,6 @@ class Generator:
         if isinstance(value, list):
             return [self._wrong(each, share) for each in value for _ in range(draw.choice((1, 1, 1, 2)))]
         return value
-
-    def _changed(self, frame: bytes) -> bytes:
-        draw, data = self._random, bytearray(frame)
-        for _ in range(draw.randint(1, 4)):
-            at = draw.randrange(len(data))
-            match draw.randrange(3):
-                case 0:
-                    data[at] = draw.randrange(256)
-                case 1 if len(data) > 1:
-                    del data[at]
-                case _:
-                    data[at:at] = data[at : at + draw.randrange(9)]
-        return bytes(data)
 
 
 def run(broker: orbitmq.Broker, generator: Generator, count: int) -> Counter[str]:

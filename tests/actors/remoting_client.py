@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import select
 import socket
 from typing import NamedTuple
@@ -15,6 +16,21 @@ SEND, PULL, QUERY_OFFSET, MAX_OFFSET, MIN_OFFSET = 10, 11, 14, 30, 31
 HEARTBEAT, UNREGISTER, ROUTE, CLUSTER, SEND_V2 = 34, 35, 105, 106, 310
 ONE_WAY = 2
 SUSPEND, SUBSCRIPTION = 2, 4
+
+
+def damaged(rng: random.Random, frame: bytes) -> bytes:
+    """The frame with some bytes changed, lost and doubled."""
+    data = bytearray(frame)
+    for _ in range(rng.randint(1, 4)):
+        at = rng.randrange(len(data))
+        match rng.randrange(3):
+            case 0:
+                data[at] = rng.randrange(256)
+            case 1 if len(data) > 1:
+                del data[at]
+            case _:
+                data[at:at] = data[at : at + rng.randrange(9)]
+    return bytes(data)
 
 
 class Said(NamedTuple):

@@ -36,6 +36,7 @@ from tests.actors.remoting_client import (
     SEND_V2,
     UNREGISTER,
     Remote,
+    damaged,
     records,
 )  # fmt: skip
 from tests.native.remoting_model import BINARY, JSON
@@ -410,17 +411,7 @@ def test_damaged_requests(broker: orbitmq.Broker, seed: int) -> None:
                 QUERY_OFFSET: {"consumerGroup": "g", "topic": "t", "queueId": 0},
             }
             code = rng.choice(list(fields))
-            data = bytearray(remote.frame(code, b"body", **fields[code]))
-            for _ in range(rng.randint(1, 4)):
-                at = rng.randrange(len(data))
-                match rng.randrange(3):
-                    case 0:
-                        data[at] = rng.randrange(256)
-                    case 1 if len(data) > 1:
-                        del data[at]
-                    case _:
-                        data[at:at] = data[at : at + rng.randrange(9)]
-            remote.socket.sendall(bytes(data))
+            remote.socket.sendall(damaged(rng, remote.frame(code, b"body", **fields[code])))
             remote.socket.shutdown(socket.SHUT_WR)
             try:
                 while True:
