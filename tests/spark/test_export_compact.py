@@ -27,6 +27,7 @@ from orbitmq.spark.export import run_log, swap
 from orbitmq.spark.export.compact import LARGE, SMALL, Merge, compact, merges, portions
 from orbitmq.spark.export.folder import OWN, ExportFolder
 from orbitmq.spark.export.manifest import ExportFile, Range
+from orbitmq.spark.export.parquet_file import ParquetFile
 from orbitmq.store import atomic_file
 from tests.spark.exporting import add, cannot_exchange, days_of_messages, export_here, named, seen
 from tests.spark.stored_topics import StoredTopics
@@ -246,15 +247,20 @@ def test_what_is_wrong(tmp_path: Path) -> None:
 
 
 def test_a_row_that_gets_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Goal: no file goes before the others are known to have its rows. Method: one of the merged files has too few."""
+    """Goal: no file goes before the others are known to have its rows. Method: a merged file lacks a row, or a file."""
     stored, out = exported(tmp_path)
     merge = export_compact.merged
 
     def lose(root: Path, each: Merge, *rest: Any) -> ExportFile | None:
         return merge(root, Merge(each.folder, each.topic, each.files[1:]), *rest)
 
+    write = ParquetFile.write
+    with monkeypatch.context() as patched:
+        patched.setattr(ParquetFile, "write", lambda file, rows: write(file, rows.slice(1)))
+        with pytest.raises(ExportDamaged, match="the merged file has 91 rows, and the others had 92"):
+            compact(out)
     monkeypatch.setattr(export_compact, "merged", lose)
-    with pytest.raises(ExportDamaged, match="do not have the rows"):
+    with pytest.raises(ExportDamaged, match="the merged file has 42 rows, and the others had 92"):
         compact(out)
     assert seen(out) == named(out) == sorted(row[:4] for row in stored.rows)
 
