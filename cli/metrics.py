@@ -12,13 +12,13 @@ from rich.markup import escape
 
 import orbitmq
 from orbitmq.cli.console import out
+from orbitmq.cli.listening import place_of, taken
 from orbitmq.cli.options import Name, Store
 from orbitmq.client.health import STOPPED, Health
 from orbitmq.client.metrics import Metric, look, metrics_of_health
 from orbitmq.errors import BrokerNotRunning, BrokerStopped, OrbitError
-from orbitmq.shm.disk_fault import said
 from orbitmq.store import atomic_file
-from orbitmq.store.listen_address import ListenAddress, listen_address
+from orbitmq.store.listen_address import ListenAddress
 
 
 def metrics(
@@ -72,17 +72,11 @@ def _serve(listen: str, name: str | None, store: Path | None) -> None:
     from orbitmq.cli.broker_looks import BrokerLooks
     from orbitmq.cli.metric_server import MetricServer, application
 
-    try:
-        where = listen_address(listen)
-    except ValueError as error:
-        raise typer.BadParameter(f"{listen!r}: {error}", param_hint="--listen") from None
-    if where is None:
-        raise typer.BadParameter("it is empty", param_hint="--listen")
+    where = place_of(listen)
     try:
         server = MetricServer(where)
     except OSError as error:
-        text = f"could not listen at {where}: {said(error)}"
-        raise OrbitError(text, hint="choose another address or port, or 0 for any port that is free") from None
+        raise taken(where, error) from None
     with suppress(KeyboardInterrupt), server:
         server.set_app(application(BrokerLooks(name, store)))
         place = ListenAddress(where.host, server.server_port)

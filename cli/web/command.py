@@ -12,10 +12,10 @@ import typer
 from rich.markup import escape
 
 from orbitmq.cli.console import err, out
+from orbitmq.cli.listening import place_of, taken
 from orbitmq.cli.options import Name, Store
 from orbitmq.errors import OrbitError
-from orbitmq.shm.disk_fault import said
-from orbitmq.store.listen_address import ListenAddress, listen_address
+from orbitmq.store.listen_address import ListenAddress
 
 if TYPE_CHECKING:
     from orbitmq.cli.web.guard import Rules
@@ -59,7 +59,7 @@ def console(
     from orbitmq.cli.web.link import Link
     from orbitmq.cli.web.token_file import token_of
 
-    where = _place(listen)
+    where = place_of(listen)
     own = str(where).rpartition(":")[0].lower()
     rules = Rules(token_of(token), frozenset(each.lower() for each in (*(host or ()), own)), allow_changes)
     with suppress(KeyboardInterrupt), _bound(where) as listening:
@@ -72,23 +72,12 @@ def console(
         _serve(listening, Link(name, store), rules)
 
 
-def _place(listen: str) -> ListenAddress:
-    try:
-        found = listen_address(listen)
-    except ValueError as error:
-        raise typer.BadParameter(f"{listen!r}: {error}", param_hint="--listen") from None
-    if found is None:
-        raise typer.BadParameter("it is empty", param_hint="--listen")
-    return found
-
-
 def _bound(where: ListenAddress) -> socket.socket:
     family = socket.AF_INET6 if ":" in where.host else socket.AF_INET
     try:
         return socket.create_server((where.host, where.port), family=family, backlog=128)
     except OSError as error:
-        text = f"could not listen at {where}: {said(error)}"
-        raise OrbitError(text, hint="choose another address or port, or 0 for any port that is free") from None
+        raise taken(where, error) from None
 
 
 def _serve(listening: socket.socket, link: Link, rules: Rules) -> None:
