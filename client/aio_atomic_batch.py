@@ -13,15 +13,17 @@ from orbitmq.shm.durability import Durability
 
 class Sender(Protocol):
     async def _send_atomic(
-        self, messages: tuple[Given, ...], durability: Durability | None, timeout: float | None
+        self, messages: tuple[Given, ...], durability: Durability | None, dedup: str | bytes | None, timeout: float | None
     ) -> Receipts: ...
 
 
 class AsyncAtomicBatch(Collected):
     """Made by `AsyncProducer.batch()`."""
 
-    def __init__(self, producer: Sender, durability: Durability | None, timeout: float | None) -> None:
-        super().__init__()
+    def __init__(
+        self, producer: Sender, durability: Durability | None, dedup: str | bytes | None, timeout: float | None
+    ) -> None:
+        super().__init__(dedup)
         self._producer = producer
         self._durability = durability
         self._timeout = timeout
@@ -47,7 +49,7 @@ class AsyncAtomicBatch(Collected):
             self._failed(error)
         elif messages:
             try:
-                receipts = await self._producer._send_atomic(messages, self._durability, self._timeout)
+                receipts = await self._producer._send_atomic(messages, self._durability, self._dedup, self._timeout)
             except BaseException as failed:
                 if (told := self._failed(failed)) is failed:
                     raise

@@ -262,16 +262,18 @@ class AsyncProducer(Shown):
 
         return AsyncTransaction(begin)
 
-    def batch(self, *, durability: Durability | None = None, timeout: float | None = None) -> AsyncAtomicBatch:
+    def batch(
+        self, *, durability: Durability | None = None, dedup: str | bytes | None = None, timeout: float | None = None
+    ) -> AsyncAtomicBatch:
         """An atomic batch, with `async with`; see Producer.batch. If the end of the block is cancelled while it waits for the
         receipts, the messages have been sent."""
-        return AsyncAtomicBatch(self, durability, timeout)
+        return AsyncAtomicBatch(self, durability, dedup, timeout)
 
     async def _send_atomic(
-        self, messages: tuple[Given, ...], durability: Durability | None, timeout: float | None
+        self, messages: tuple[Given, ...], durability: Durability | None, dedup: str | bytes | None, timeout: float | None
     ) -> Receipts:
         topic = str(messages[0][0][0])
-        pending = await self._post(lambda: self._producer.post_atomic(messages, durability, 0), topic, timeout)
+        pending = await self._post(lambda: self._producer.post_atomic(messages, durability, 0, dedup), topic, timeout)
         return await self._receipt(pending, topic, timeout)
 
     async def flush(self, timeout: float | None = None) -> None:

@@ -30,7 +30,8 @@ _NAMES = ("tags", "keys", "queue", "queue_key", "properties", "flag", "delay_lev
 class Collected:
     """Messages of an atomic batch that is not sent yet."""
 
-    def __init__(self) -> None:
+    def __init__(self, dedup: str | bytes | None) -> None:
+        self._dedup = dedup
         self._messages: list[Given] = []
         self._offsets: GroupOffsets | None = None
         self._receipts: Receipts | None = None
@@ -96,6 +97,9 @@ class Collected:
             raise TypeError(f"could not commit offsets with an atomic batch: {consumer!r:.100} is not a {kind.__name__}")
         if self._over:
             raise UsageError("could not commit offsets with an atomic batch: its block has ended")
+        if self._dedup is not None:
+            hint = "leave out the id: the offsets tell whether the batch was stored before"
+            raise UsageError("could not commit offsets with an atomic batch: it has an id", hint=hint)
         if self._offsets is not None:
             hint = "use one consumer, and one batch each time"
             raise UsageError("could not commit offsets with an atomic batch: it commits offsets already", hint=hint)
@@ -127,8 +131,10 @@ class Collected:
 class AtomicBatch(Collected):
     """Made by `Producer.batch()`."""
 
-    def __init__(self, producer: ProducerBase, durability: Durability | None, timeout: float) -> None:
-        super().__init__()
+    def __init__(
+        self, producer: ProducerBase, durability: Durability | None, dedup: str | bytes | None, timeout: float
+    ) -> None:
+        super().__init__(dedup)
         self._producer = producer
         self._durability = durability
         self._timeout = timeout
@@ -166,7 +172,9 @@ class AtomicBatch(Collected):
                 self._offsets.let_go()
 
     def _send(self, messages: tuple[Given, ...]) -> Receipts:
-        pending: PendingBatch = self._producer.post_atomic(messages, self._durability, self._timeout)
+        pending: PendingBatch = self._producer.post_atomic(
+            messages, self._durability, self._timeout, self._dedup
+        )
         try:
             return pending.result(self._timeout)
         except TimedOut as late:

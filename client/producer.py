@@ -342,18 +342,23 @@ class Producer(Shown, ProducerBase):
         if self._checker is not None:
             self._checker.forget(id)
 
-    def batch(self, *, durability: Durability | None = None, timeout: float | None = None) -> AtomicBatch:
+    def batch(
+        self, *, durability: Durability | None = None, dedup: str | bytes | None = None, timeout: float | None = None
+    ) -> AtomicBatch:
         """An atomic batch: `with producer.batch() as batch:` collects what `batch.send` is given, for any topics. The end of
         the block sends all of it, and waits; then `batch.receipts` has the receipts. All messages are stored, or none of them.
         An exception in the block sends nothing.
 
         durability, timeout: as in send, for all messages; "flushed" of one of the topics counts for all.
+        dedup: an id of the batch, in the topic of its first message: a second batch with it is not stored, and has the receipts
+            of the first (docs/idempotent-producers.md). A batch that commits offsets needs none, and has none.
 
         The end of the block raises, with `index`, the number of the message that is the reason:
             UnknownTopic, UnknownQueue, NoPermission, MessageTooLarge, ...: as send does; none of the messages is stored.
             Full, TimedOut, StoreFull, StoreFailed, PerhapsStored: as send does; all are stored, or none.
+            UsageError: under this id a batch of another size was stored; or the batch commits offsets.
         """
-        return AtomicBatch(self, durability, self.timeout if timeout is None else timeout)
+        return AtomicBatch(self, durability, dedup, self.timeout if timeout is None else timeout)
 
     def flush(self, timeout: float | None = None) -> None:
         """Waits until no message of this producer is in flight: each has its verdict, and its Pending knows it.

@@ -351,10 +351,11 @@ class ProducerBase:
         messages: tuple[tuple[tuple[object, ...], tuple[str, ...]], ...],
         durability: Literal["appended", "flushed"] | None,
         timeout: float | None,
+        dedup: str | bytes | None = None,
         /,
     ) -> PendingBatch:
         """Sends the messages of an atomic batch, and returns their PendingBatch. messages: for each, the arguments of send() and the
-        names of the last of them, as two tuples. Producer.batch calls it.
+        names of the last of them, as two tuples. dedup: the id of the batch. Producer.batch calls it.
         """
     def make_batch(
         self,

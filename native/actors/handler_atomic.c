@@ -63,7 +63,6 @@ static enum taking_result put_frame(struct handler *handler, struct taking *taki
         return TAKING_FAULTY;
     memcpy(&frame.head, payload + *at, sizeof frame.head);
     OWN_COPY(frame.head);
-    frame.head.flags &= ~(uint32_t)SEND_DEDUP; /* an atomic batch has no ids */
     *at += sizeof frame.head;
     if (frame.head.count > taking->head.count - taking->index)
         return TAKING_FAULTY;
@@ -75,6 +74,8 @@ static enum taking_result put_frame(struct handler *handler, struct taking *taki
             message.delay_level == SEND_SETTLE || message.delay_level == SEND_BACK || message.delay_level == SEND_AGAIN)
             return TAKING_FAULTY; /* no library puts transactions there, nor what is given back */
         const bool last = taking->index + 1 == taking->head.count, commits = message.delay_level == SEND_OFFSETS;
+        if (taking->index > 0 || commits)
+            frame.head.flags &= ~(uint32_t)SEND_DEDUP; /* the id of an atomic batch is that of its first message */
         if (commits && (!last || message.properties_size != sizeof(struct send_commits)))
             return TAKING_FAULTY;
         struct judged_message judged = commits ? handler_judge_commits(handler, taking->slot, &frame, &message, content)
@@ -127,7 +128,7 @@ enum intake_result handler_take_atomic(struct handler *handler, uint32_t slot, c
     memcpy(&taking.head, payload, sizeof taking.head);
     OWN_COPY(taking.head);
     const uint32_t count = taking.head.count;
-    if (count == 0 || count > map->shape.window || count * (uint64_t)(RING_HEADER + sizeof(struct lane_record)) > lane_batch_max(handler->lane->capacity))
+    if (count == 0 || count > map->shape.window || count > lane_batch_messages(handler->lane->capacity))
         return INTAKE_FAULTY; /* no honest client: it could never be taken as a whole, or not even its refusals would fit */
     if (intake->sequence >= intake->skip) { /* otherwise a predecessor has published all of it */
         /* acquire: a slot's verdict was delivered before its sequence counts as completed */

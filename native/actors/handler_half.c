@@ -35,7 +35,7 @@ enum verdict handler_divert_half(struct handler *handler, const struct judged_fr
     const uint32_t index = topics_find(topics, (const uint8_t *)HALF_TOPIC, sizeof HALF_TOPIC - 1);
     if (index == TOPIC_NONE)
         return VERDICT_UNKNOWN_TOPIC; /* a sender that has not asked the coordinator for it */
-    if (!is_value(group) || (frame->head.flags & SEND_DEDUP)) /* an id belongs to the topic of the message, which is not stored now */
+    if (!is_value(group))
         return VERDICT_RESERVED;
     const struct topic_entry *halves = &topics->topic[index];
     if (open_span(handler, halves) > HALVES_OPEN_MAX) {

@@ -4,6 +4,7 @@
  */
 #include "actors/handler_parts.h"
 #include "base/crash_point.h"
+#include "format/dedup_id.h"
 #include "format/transaction.h"
 
 #include <inttypes.h>
@@ -79,9 +80,10 @@ static enum verdict describe(struct handler *handler, const struct send_settle *
     *detail = limit;
     if (size > RECORD_PROPERTIES_MAX)
         return VERDICT_BODY_TOO_LARGE; /* only another broker's half */
-    memcpy(handler->properties, view->properties.data, size);
+    const struct slice kept = dedup_rest((struct slice){view->properties.data, size}); /* the id is the half's */
+    memcpy(handler->properties, kept.data, kept.size);
     parts->properties = handler->properties;
-    parts->properties_size = size;
+    parts->properties_size = kept.size;
     return record_image_size(parts) > limit ? VERDICT_BODY_TOO_LARGE : VERDICT_APPENDED;
 }
 

@@ -102,6 +102,21 @@ static void reject(struct writer *writer, struct write_group *group, uint32_t la
     group->rejected++;
 }
 
+/* Answers a message that was stored before, with the place of that. */
+static void answer_duplicate(struct writer *writer, struct write_group *group, uint32_t lane, struct lane_record *record,
+                             const struct completion *first)
+{
+    if (group->small) { /* for take_back() */
+        record->code = VERDICT_DUPLICATE;
+        record->placed = first->physical_offset;
+    }
+    writer_answer(writer, lane, record, first);
+    group->duplicates++;
+    if (record->flags & SEND_FLUSH)
+        writer_ask(writer, group, record->session_slot);
+    CRASH_POINT("writer_id_answered");
+}
+
 /* Answers a message with an id, if there is nothing to append. */
 static __attribute__((noinline)) bool judge_id(struct writer *writer, struct write_group *group, uint32_t lane, struct lane_record *record)
 {
@@ -115,16 +130,7 @@ static __attribute__((noinline)) bool judge_id(struct writer *writer, struct wri
         reject(writer, group, lane, record, verdict, answer.detail);
         return true;
     }
-    if (group->small) { /* for take_back() */
-        record->code = VERDICT_DUPLICATE;
-        record->placed = answer.physical_offset;
-    }
-    answer.code = VERDICT_DUPLICATE;
-    writer_answer(writer, lane, record, &answer);
-    group->duplicates++;
-    if (record->flags & SEND_FLUSH)
-        writer_ask(writer, group, record->session_slot);
-    CRASH_POINT("writer_id_answered");
+    answer_duplicate(writer, group, lane, record, &answer);
     return true;
 }
 
@@ -163,6 +169,7 @@ struct unit {
     uint32_t size;      /* of the images */
     uint32_t records;
     bool awaits_disk;
+    const struct lane_record *first;
     struct lane_record *commits; /* the record of offsets, its last; NULL: it has none */
 };
 
@@ -175,6 +182,8 @@ static struct unit measure(const struct writer *writer, const struct ring_consum
     bool more = true;
     while (more && ring_peek(&look, &header, &payload) == RING_RECORD) {
         struct lane_record *record = (struct lane_record *)payload;
+        if (!unit.first)
+            unit.first = record;
         if (record->flags & LANE_COMMITS)
             unit.commits = record;
         unit.size += record->image_size;
@@ -222,14 +231,24 @@ static inline bool append(struct writer *writer, struct write_group *group, uint
     return true;
 }
 
-/* Refuses a record of an atomic batch whose offsets are refused. */
-static void refuse_part(struct writer *writer, struct write_group *group, uint32_t lane, struct lane_record *record,
-                        const struct unit *unit, enum verdict why, uint32_t detail)
+/* Why none of an atomic batch is appended: one message is refused, and the others because of it; or the disk takes none. */
+struct unit_refusal {
+    enum verdict verdict; /* VERDICT_NONE: all are appended; VERDICT_DUPLICATE: they were before */
+    uint32_t detail;
+    uint32_t index;       /* of the message; ALL_OF_UNIT */
+};
+#define ALL_OF_UNIT UINT32_MAX
+
+/* Answers message i of an atomic batch, of which none is appended. */
+static void refuse_part(struct writer *writer, struct write_group *group, uint32_t lane, struct lane_record *record, uint32_t i,
+                        const struct unit_refusal *why)
 {
-    if (record == unit->commits)
-        reject(writer, group, lane, record, why, detail);
+    if (why->verdict == VERDICT_DUPLICATE)
+        answer_duplicate(writer, group, lane, record, &writer->dedup.places[i]);
+    else if (why->index == ALL_OF_UNIT || why->index == i)
+        reject(writer, group, lane, record, why->verdict, why->detail);
     else
-        reject(writer, group, lane, record, VERDICT_BATCH_REFUSED, unit->records - 1);
+        reject(writer, group, lane, record, VERDICT_BATCH_REFUSED, why->index);
 }
 
 /* Appends one record, or refuses it. False: the group must end here and wait. */
@@ -250,32 +269,52 @@ static inline bool apply(struct writer *writer, struct write_group *group, uint3
     return true;
 }
 
+/* Whether an atomic batch is to be appended: its id, the room for it, and its offsets are judged. False: the group must end here and wait. */
+static bool judge_unit(struct writer *writer, struct write_group *group, const struct unit *unit, struct unit_refusal *why)
+{
+    const struct lane_record *first = unit->first;
+    *why = (struct unit_refusal){.verdict = VERDICT_NONE, .index = ALL_OF_UNIT};
+    if (__builtin_expect(first->flags & SEND_DEDUP, 0) && refusal(writer, unit->awaits_disk, &why->detail) == VERDICT_NONE) {
+        struct completion answer = {0};
+        why->verdict = writer_dedup_judge_batch(writer, first, unit->records, &answer);
+        why->detail = answer.detail;
+        if (why->verdict == VERDICT_DEDUP_FULL || why->verdict == VERDICT_BATCH_DIFFERS)
+            why->index = 0;
+        if (why->verdict != VERDICT_NONE)
+            return true;
+    }
+    if (unit->commits && writer_commits_full(writer))
+        return false;
+    if (admit(writer, group, unit->awaits_disk, unit->size, &why->verdict, &why->detail) == WRITER_WAITS)
+        return false;
+    if (unit->commits && why->verdict == VERDICT_NONE) {
+        const enum verdict fenced = writer_commits_judge(writer, unit->commits, &why->detail);
+        if (fenced != VERDICT_APPENDED) {
+            why->verdict = fenced;
+            why->index = unit->records - 1;
+        }
+    }
+    return true;
+}
+
 /* The same for all records of an atomic batch, which go to one file of the log; passes all but the last. */
 static __attribute__((noinline)) bool apply_batch(struct writer *writer, struct write_group *group, uint32_t lane)
 {
     struct ring_consumer *in = &writer->lanes[lane];
     const struct unit unit = measure(writer, in);
-    enum verdict verdict;
-    uint32_t detail = 0;
-    if (unit.commits && writer_commits_full(writer))
+    struct unit_refusal why;
+    if (!judge_unit(writer, group, &unit, &why))
         return false;
-    if (admit(writer, group, unit.awaits_disk, unit.size, &verdict, &detail) == WRITER_WAITS)
-        return false;
-    enum verdict fenced = VERDICT_NONE;
-    if (unit.commits && verdict == VERDICT_NONE) {
-        fenced = writer_commits_judge(writer, unit.commits, &detail);
-        verdict = fenced == VERDICT_APPENDED ? VERDICT_NONE : VERDICT_BATCH_REFUSED;
-    }
     struct ring_record header;
     uint8_t *payload;
     for (uint32_t i = 0; i < unit.records && ring_peek(in, &header, &payload) == RING_RECORD; i++) {
         struct lane_record *record = (struct lane_record *)payload;
-        if (verdict == VERDICT_NONE && !append(writer, group, lane, record))
-            verdict = refusal(writer, unit.awaits_disk, &detail); /* take_back() takes the records before it back */
-        if (verdict == VERDICT_BATCH_REFUSED)
-            refuse_part(writer, group, lane, record, &unit, fenced, detail);
-        else if (verdict != VERDICT_NONE)
-            reject(writer, group, lane, record, verdict, detail);
+        if (group->small)
+            record->code = VERDICT_APPENDED; /* a predecessor may have noted something else */
+        if (why.verdict == VERDICT_NONE && !append(writer, group, lane, record))
+            why.verdict = refusal(writer, unit.awaits_disk, &why.detail); /* take_back() takes the records before it back */
+        if (why.verdict != VERDICT_NONE)
+            refuse_part(writer, group, lane, record, i, &why);
         else if (record == unit.commits)
             writer_commits_note(writer, record, writer->wrote);
         CRASH_POINT("writer_batch_part");
@@ -368,7 +407,7 @@ static void take_back(struct writer *writer, struct write_group *group, const ui
         for (; next_taken(writer, lane, &look, &header, &record); ring_pass(&look, &header)) {
             if (header.type != LANE_APPEND || record->placed == LANE_UNPLACED || record->placed < writer->failed_at)
                 continue;
-            if ((record->flags & SEND_DEDUP) && record->code == VERDICT_DUPLICATE) {
+            if (record->code == VERDICT_DUPLICATE) {
                 group->duplicates--; /* of one that is taken back too */
             } else {
                 struct queue_slot *queue = topics_queue(tree->topics, record->queue_slot);
@@ -499,66 +538,4 @@ uint32_t writer_step(struct writer *writer)
     count(tree->page, COUNT_BYTES, group.bytes);
     histogram_record(&tree->page->histogram, group.messages);
     return group.messages;
-}
-
-/* ---- loop ---------------------------------------------------------------------------------------------------------- */
-
-bool writer_has_news(const struct writer *writer)
-{
-    const struct attachment *tree = writer->tree;
-    if (writer->waits)
-        return writer_file_ready(writer);
-    for (uint32_t i = 0; i < tree->control->settings.lanes; i++)
-        /* acquire, after the announcement's fence [B1] */
-        if (atomic_load_explicit(&tree->lanes[i]->ring.tail.position, memory_order_acquire) != writer->lanes[i].position)
-            return true;
-    return false;
-}
-
-bool writer_ask_for_file(struct writer *writer)
-{
-    if (writer->waits)
-        bell_ring(&writer->tree->control->allocator_bell);
-    return writer->waits;
-}
-
-void writer_tick(struct writer *writer, bool idle)
-{
-    if (idle)
-        attachment_sweep(writer->tree); /* not only before a sleep: a writer that spins may never sleep */
-    writer_dedup_tick(writer);
-    attachment_beat(writer->tree);
-}
-
-/* Sleeps until a handler rings, or the allocator if a file is missing. */
-static enum bell_wake sleep_for_news(struct writer *writer)
-{
-    struct attachment *tree = writer->tree;
-    struct bell *bell = &tree->control->writer_bell;
-    const uint32_t ticket = bell_announce(bell);
-    if (writer_has_news(writer)) {
-        bell_cancel(bell, ticket);
-        return BELL_RUNG;
-    }
-    writer_ask_for_file(writer);
-    count(tree->page, COUNT_SLEEPS, 1);
-    return bell_sleep(bell, ticket, BELL_LIMIT_NS);
-}
-
-enum run_result writer_run(struct writer *writer, uint32_t limit_ms)
-{
-    struct attachment *tree = writer->tree;
-    const uint64_t end = clock_ms() + limit_ms;
-    const uint64_t spin_ns = (uint64_t)tree->control->settings.spin_us * 1000u;
-    for (;;) {
-        const uint32_t messages = writer_step(writer);
-        const enum pace_rest rest = messages ? PACE_LOOK : pace_idle(&writer->pace, spin_ns, control_crowded(tree->control));
-        if (messages)
-            pace_work(&writer->pace, messages);
-        if (rest == PACE_SIGNAL || (rest == PACE_SLEEP && sleep_for_news(writer) == BELL_SIGNAL))
-            return RUN_SIGNAL;
-        writer_tick(writer, !messages);
-        if (clock_ms() >= end)
-            return RUN_TIME;
-    }
 }

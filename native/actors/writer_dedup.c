@@ -8,6 +8,7 @@
  * A hash only leads to a record. Topic and id are compared in the log, so that no message is taken for another one.
  */
 #include "base/crash_point.h"
+#include "format/atomic.h"
 #include "format/dedup_id.h"
 #include "format/delay.h"
 #include "format/record.h"
@@ -24,14 +25,19 @@
 #define LOAD_PIECE (4u << 20) /* bytes of the log between two looks at the clock */
 #define LOAD_LEAST_MS 20u     /* a call reads on for so long at least */
 
-/* What makes two messages the same: the topic that a message is for, and its id. */
+/* What makes two messages the same: the topic that a message is for, and its id. A half message is for the topic of half messages: only named
+ * producers give it an id, of which no other message has the same. An atomic batch has the key of its first message. */
 struct dedup_key {
     struct slice topic, id;
 };
 
 static struct dedup_key key_of(const struct record_view *view)
 {
-    struct dedup_key key = {view->topic, dedup_id(view->properties)};
+    struct slice properties = view->properties;
+    struct mark mark;
+    if (mark_read(properties, &mark))
+        properties = (struct slice){properties.data + mark.size, properties.size - mark.size};
+    struct dedup_key key = {view->topic, dedup_id(properties)};
     if (key.id.data && (delay_is_topic(view->topic) || timer_is_topic(view->topic))) {
         const struct slice real = properties_get(view->properties.data, view->properties.size, "REAL_TOPIC", 10);
         if (real.data)
@@ -108,21 +114,27 @@ void writer_dedup_close(struct writer *writer)
 /* Whether a remembered record has this key. */
 enum likeness { LIKE_NOT, LIKE_SAME, LIKE_UNKNOWN, LIKE_FAILED };
 
-/* LIKE_UNKNOWN: it cannot be read just now, with errno. LIKE_FAILED: it is part of a small write that the disk did not take. */
+/* The record at a place in the log. LIKE_SAME: it is there. LIKE_UNKNOWN: it cannot be read just now, with errno. LIKE_FAILED: it is part of
+ * a small write that the disk did not take. */
+static enum likeness look(struct writer *writer, uint64_t physical_offset, struct record_view *view)
+{
+    if (writer->small.count && physical_offset >= writer->file_start + writer->small.at && !writer_end_small(writer))
+        return LIKE_FAILED;
+    const uint8_t *at = log_map_at(&writer->dedup.log, physical_offset);
+    if (!at)
+        return log_map_passing(errno) ? LIKE_UNKNOWN : LIKE_NOT;
+    return record_parse(at, writer->file_size - physical_offset % writer->file_size, view) == RECORD_GOOD ? LIKE_SAME : LIKE_NOT;
+}
+
 static enum likeness likeness(struct writer *writer, const struct dedup_entry *entry, const struct dedup_key *key,
                               struct record_view *view)
 {
     /* relaxed: retention removes files at its leisure */
     if (entry->physical_offset < atomic_load_explicit(&writer->tree->control->min_offset.value, memory_order_relaxed))
         return LIKE_NOT;
-    if (writer->small.count && entry->physical_offset >= writer->file_start + writer->small.at && !writer_end_small(writer))
-        return LIKE_FAILED;
-    const uint8_t *at = log_map_at(&writer->dedup.log, entry->physical_offset);
-    if (!at)
-        return log_map_passing(errno) ? LIKE_UNKNOWN : LIKE_NOT;
-    const uint64_t left = writer->file_size - entry->physical_offset % writer->file_size;
-    if (record_parse(at, left, view) != RECORD_GOOD)
-        return LIKE_NOT;
+    const enum likeness found = look(writer, entry->physical_offset, view);
+    if (found != LIKE_SAME)
+        return found;
     const struct dedup_key theirs = key_of(view);
     return theirs.id.data && same_bytes(theirs.topic, key->topic) && same_bytes(theirs.id, key->id) ? LIKE_SAME : LIKE_NOT;
 }
@@ -137,6 +149,12 @@ static enum likeness find(struct writer *writer, uint64_t hash, const struct ded
             return found;
     }
     return LIKE_NOT;
+}
+
+static struct completion place_of(const struct record_view *view)
+{
+    return (struct completion){.physical_offset = view->physical_offset, .queue_offset = view->queue_offset, .size = view->total_size,
+                               .queue_id = view->queue_id, .code = VERDICT_DUPLICATE};
 }
 
 static void expire(struct writer *writer)
@@ -167,6 +185,14 @@ static int mark(struct writer *writer)
     return error;
 }
 
+/* Why nobody can say whether it was stored before. */
+static enum verdict not_seen(const struct writer *writer, enum likeness found, struct completion *answer)
+{
+    answer->detail = found == LIKE_UNKNOWN ? (uint32_t)errno
+                                           : atomic_load_explicit(&writer->tree->control->wrote.error, memory_order_relaxed); /* relaxed: our own */
+    return found == LIKE_UNKNOWN ? VERDICT_STORE_FULL : VERDICT_STORE_FAILED;
+}
+
 enum verdict writer_dedup_judge(struct writer *writer, const struct lane_record *record, struct completion *answer)
 {
     struct writer_dedup *dedup = &writer->dedup;
@@ -180,18 +206,10 @@ enum verdict writer_dedup_judge(struct writer *writer, const struct lane_record 
     expire(writer);
     dedup->hash = hash_of(dedup, &key);
     const enum likeness found = find(writer, dedup->hash, &key, &first);
-    if (found == LIKE_FAILED) {
-        /* relaxed: our own */
-        answer->detail = atomic_load_explicit(&writer->tree->control->wrote.error, memory_order_relaxed);
-        return VERDICT_STORE_FAILED;
-    }
-    if (found == LIKE_UNKNOWN) {
-        answer->detail = (uint32_t)errno;
-        return VERDICT_STORE_FULL;
-    }
+    if (found == LIKE_FAILED || found == LIKE_UNKNOWN)
+        return not_seen(writer, found, answer);
     if (found == LIKE_SAME) {
-        *answer = (struct completion){.physical_offset = first.physical_offset, .queue_offset = first.queue_offset,
-                                      .size = first.total_size, .queue_id = first.queue_id};
+        *answer = place_of(&first);
         return VERDICT_DUPLICATE;
     }
     dedup->family = family_of(dedup, key.id);
@@ -203,6 +221,30 @@ enum verdict writer_dedup_judge(struct writer *writer, const struct lane_record 
     return !error ? VERDICT_NONE
            : error == ENOSPC || error == EDQUOT || log_map_passing(error) ? VERDICT_STORE_FULL
                                                                           : VERDICT_STORE_FAILED;
+}
+
+enum verdict writer_dedup_judge_batch(struct writer *writer, const struct lane_record *first, uint32_t count, struct completion *answer)
+{
+    const enum verdict verdict = writer_dedup_judge(writer, first, answer);
+    if (verdict != VERDICT_DUPLICATE)
+        return verdict;
+    uint64_t at = answer->physical_offset;
+    for (uint32_t i = 0; i < count; i++) { /* they lie next to one another */
+        struct record_view view;
+        struct mark mark = {.count = 1};
+        const enum likeness found = look(writer, at, &view);
+        if (found == LIKE_FAILED || found == LIKE_UNKNOWN)
+            return not_seen(writer, found, answer);
+        if (found == LIKE_SAME)
+            mark_read(view.properties, &mark);
+        if (found == LIKE_NOT || mark.index != i || mark.count != count) {
+            answer->detail = i == 0 ? mark.count : i;
+            return VERDICT_BATCH_DIFFERS;
+        }
+        writer->dedup.places[i] = place_of(&view);
+        at += view.total_size;
+    }
+    return VERDICT_DUPLICATE;
 }
 
 void writer_dedup_note(struct writer *writer, uint64_t at)

@@ -1,6 +1,7 @@
 /* What the files of the writer share: its state, one write group, and the calls from one file to another.
  *
- *   writer.c           apply, commit, free; the loop
+ *   writer.c           apply, commit, free
+ *   writer_loop.c      when there is a next group
  *   writer_log.c       where the next record goes: files entered and left, pages made ready
  *   writer_deliver.c   verdicts into the sessions' slots
  *   writer_takeover.c  what a predecessor left
@@ -40,6 +41,7 @@ struct writer_dedup {
     bool marked;            /* this writer has made sure that a successor looks for ids */
     bool loading, loaded;
     bool short_of_memory;
+    struct completion places[SESSION_WINDOW_MAX]; /* of the messages of the atomic batch that was judged last, if it is a duplicate */
 };
 
 #define WRITER_COMMITS_MAX 16384u /* offsets that one group commits */
@@ -139,6 +141,10 @@ void writer_dedup_close(struct writer *writer);
 /* For a record with an id, whose predecessors are in the mapped log: VERDICT_NONE if it may be appended; else its verdict, with
  * the place of the first in *answer, or a detail. */
 enum verdict writer_dedup_judge(struct writer *writer, const struct lane_record *record, struct completion *answer);
+
+/* The same for an atomic batch of two messages or more, whose id is that of its first record. If it is a duplicate, dedup.places are those
+ * of all its messages. VERDICT_BATCH_DIFFERS: what was stored under the id is something else. */
+enum verdict writer_dedup_judge_batch(struct writer *writer, const struct lane_record *first, uint32_t count, struct completion *answer);
 
 /* The record that was judged last has been appended. */
 void writer_dedup_note(struct writer *writer, uint64_t at);

@@ -65,6 +65,8 @@ static inline uint32_t lane_settle_op_at(uint32_t image_size) { return (uint32_t
 
 /* Most bytes of a lane that the records of an atomic batch may take, with the ring's headers: they fit, wherever the padding is. */
 static inline uint64_t lane_batch_max(uint64_t capacity) { return capacity / 2; }
+/* Most messages: not even the refusals of more would fit. */
+static inline uint64_t lane_batch_messages(uint64_t capacity) { return lane_batch_max(capacity) / (RING_HEADER + sizeof(struct lane_record)); }
 
 struct lane {
     struct segment_header header;

@@ -19,6 +19,7 @@ enum verdict {
     VERDICT_READ_ONLY = 9,          /* the store was opened read-only */
     VERDICT_DUPLICATE = 12,         /* stored before under the same id, within the window; the place is the first's */
     VERDICT_DEDUP_FULL = 13,        /* no more ids can be remembered; detail: the limit */
+    VERDICT_BATCH_DIFFERS = 22,     /* under the id of the atomic batch something else was stored; detail: messages of that */
     VERDICT_BATCH_REFUSED = 16,     /* another message of the atomic batch was refused; detail: its index */
     VERDICT_BATCH_TOO_LARGE = 19,   /* the atomic batch; detail: most bytes of its records */
     VERDICT_SYNC_FAILED = 11,       /* a sync of the log has failed, and nothing more is accepted; detail: errno */

@@ -16,7 +16,7 @@ import pytest
 
 from orbitmq.client.client import Client
 from orbitmq.client.transaction import Transaction
-from orbitmq.errors import PropertyError, TransactionSettled, UnknownTransaction
+from orbitmq.errors import TransactionSettled, UnknownTransaction
 from orbitmq.native._core import lib
 from orbitmq.shm.topic_table import TopicTable
 from orbitmq.store import halves
@@ -141,12 +141,14 @@ def test_a_limit_of_bytes_says_what_it_ends(tmp_path: Path, capfd: pytest.Captur
     assert capfd.readouterr().err.count("retention removes the half messages of 2 open transactions") == 1
 
 
-def test_a_half_has_no_id(tmp_path: Path) -> None:
-    """An id belongs to the topic that a message is stored in, and a half is not stored in its own."""
+def test_the_id_of_a_half_is_its_own(tmp_path: Path) -> None:
+    """Goal: a second half message with the id is not stored; a message of the topic that it is for may have the same id."""
     with small_broker(tmp_path) as broker, broker.producer() as producer:
         broker.create_topic("t", 1)
         own: dict[str, Any] = {"_half": struct.pack("=Q", 4) + b"shop"}
         producer.transaction("t", b"1").rollback()
-        assert producer.send("t", b"2", **own).offset == 1
-        with pytest.raises(PropertyError):
-            producer.send("t", b"3", dedup="a", **own)
+        first, second = (producer.send("t", body, dedup="a", **own) for body in (b"2", b"3"))
+        assert (first.offset, first.duplicate) == (1, False)
+        assert (second.id, second.duplicate) == (first.id, True)
+        assert not producer.send("t", b"4", dedup="a").duplicate
+

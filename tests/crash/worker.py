@@ -129,7 +129,7 @@ class Producing:
                 offsets = self._one_by_one(bodies)
             elif way == 1 and count <= ATOMIC_MOST:
                 sent = count
-                offsets = self._atomic(bodies, durability)
+                offsets = self._atomic(bodies, durability, f"batch {self.who}-{self.number}" if ids else None)
             else:
                 sent = count
                 done = self.sender.send_batch(TOPIC, bodies, keys=keys, durability=durability, dedup=ids)
@@ -151,14 +151,40 @@ class Producing:
         self.ledger.flush()
         self.number += len(verdicts)
 
-    def _atomic(self, bodies: list[bytes], durability: Durability) -> list[str | int]:
-        """All or none; some batches are refused because of their last message. Notes first which messages these are."""
+    def _atomic(self, bodies: list[bytes], durability: Durability, dedup: str | None) -> list[str | int]:
+        """All or none; some batches are refused because of their last message. Notes first which these are. One with an
+        id is sent several times, also if nobody knows what became of it."""
         with self.ledger_of_batches.open("a") as notes:
             notes.write(f"{self.number} {len(bodies)}\n")
-        with self.sender.batch(durability=durability) as batch:
+        refused = self.rng.random() < 0.2
+        lost: errors.PerhapsStored | None = None
+        offsets: list[str | int] | None = None
+        for _ in range(4 if dedup else 1):
+            try:
+                again = self._batch(bodies, durability, dedup, refused)
+            except errors.PerhapsStored as error:
+                lost = lost or error
+                if offsets is None and not dedup:
+                    raise
+            except AWAY:
+                if offsets is not None:
+                    break
+                if lost is not None:
+                    raise lost from None
+                raise
+            else:
+                assert offsets in (None, again), "the second batch is the first"
+                offsets = again
+        if offsets is None:
+            assert lost is not None
+            raise lost
+        return offsets
+
+    def _batch(self, bodies: list[bytes], durability: Durability, dedup: str | None, refused: bool) -> list[str | int]:
+        with self.sender.batch(durability=durability, dedup=dedup) as batch:
             for body in bodies:
                 batch.send(TOPIC, body)
-            if self.rng.random() < 0.2:
+            if refused:
                 batch.send(SEALED, b"")
         return [receipt.physical_offset for receipt in batch.receipts]
 

@@ -23,6 +23,7 @@ from orbitmq.actors.topic_registry import TopicRegistry
 from orbitmq.actors.writer import Writer
 from orbitmq.client.group_offsets import Shift, message_of
 from orbitmq.native._core import ffi, lib
+from orbitmq.store import group_commits
 from orbitmq.store.group_commits import COMMITS_TOPIC
 from orbitmq.store.index_file import IndexFile
 from orbitmq.store.index_headers import index_files
@@ -119,6 +120,8 @@ class Life:
         self.index()
         self.flush = IdleFlush(self.tree)
         self.allocator = Allocator(self.tree)
+        noted = group_commits.load(self.settings.layout).next
+        self.forgotten = range(noted, self.registry.bounds(self.topics[COMMITS_TOPIC].first_slot).minimum)
         self.writer = Writer(self.tree)
         self.writer.run(10_000)
         self._open += [self.flush, self.allocator, self.writer]

@@ -34,6 +34,7 @@ from orbitmq.errors import OrbitError
 from orbitmq.native._core import lib
 from orbitmq.store import positions
 from tests.memory import folder_in_memory
+from tests.native.pipeline import Verdict
 from tests.power.disk import Disk, Failure, Shim
 from tests.power.life import GROUP, QUEUES, Life, open_store
 from tests.power.old_code import OLD
@@ -112,16 +113,24 @@ class PowerCuts(RuleBasedStateMachine):
         self, count: int, size: int, topic: str, spread: bool, keys: int, flushed: bool, ids: int = 0, passes_on: bool = False
     ) -> None:
         """ids: how many different ones the messages have; 0: none has any. passes_on: they are an atomic batch, which commits
-        offsets of the group if there are any; some batches are followed by such ones."""
+        offsets of the group if there are any; some batches are followed by such ones. The others have an id."""
         assert self.life is not None
         batch = []
         self.stored_ms = max(self.stored_ms, self.now_ms)  # the writer's time never goes back
         begin = int(self.life.tree.positions().min_offset)
         firsts: list[int | None] = []  # of which message each is a duplicate
         before = len(self.model.sent)
-        for _ in range(count):
-            known = f"id {self.random.randrange(ids)}" if ids else ""
-            first = self.model.first_of(topic, known, self.stored_ms, begin) if known else None
+        atomic = passes_on or (not ids and size < 3000 and (before + count) % 5 < 2)
+        whole = ""
+        if atomic and not passes_on:
+            count = 2 + count % 2 * 5  # two sizes, so that many come again
+            whole = f"batch of {count}"
+        stored = self.model.first_of(topic, whole, self.stored_ms, begin) if whole else None
+        for place in range(count):
+            known = f"id {self.random.randrange(ids)}" if ids else whole if place == 0 else ""
+            first = None if stored is None else stored + place
+            if ids:
+                first = self.model.first_of(topic, known, self.stored_ms, begin)
             firsts.append(first)
             number = len(self.model.sent)
             queue = number % QUEUES if spread else 0
@@ -134,10 +143,9 @@ class PowerCuts(RuleBasedStateMachine):
                 self.model.append(topic, queue, body, names, known, self.stored_ms)
         COUNTS.messages += count
         COUNTS.duplicates += count - firsts.count(None)
-        atomic = passes_on or (not ids and size < 3000 and (before + count) % 5 < 2)
         where_to = self._where_to() if passes_on else None
         if where_to is None:
-            verdicts = self.life.send(topic, batch, flushed=flushed, ids=bool(ids), atomic=atomic)
+            verdicts = self.life.send(topic, batch, flushed=flushed, ids=bool(ids or whole), atomic=atomic)
         else:
             commits = self.life.commits_of(*where_to)
             self.model.append_commits(*where_to, commits, self.stored_ms)
@@ -149,6 +157,17 @@ class PowerCuts(RuleBasedStateMachine):
             self.model.keep(before)
             COUNTS.refused += count
             return
+        self._expect_verdicts(before, firsts, verdicts)
+        if atomic and stored is None:
+            self.model.wholes.append((before, len(self.model.sent)))
+        if flushed:
+            self.life.flush.step()
+        self._stepped()
+        for _ in range(3 if atomic and not passes_on else 0):
+            self.send(self.random.randrange(1, 4), 400, topic, spread, keys, self.random.random() < 0.2, passes_on=True)
+
+    def _expect_verdicts(self, before: int, firsts: list[int | None], verdicts: list[Verdict]) -> None:
+        """firsts: of which message each is a duplicate. The others are the list's from number `before` on."""
         news = iter(self.model.sent[before:])
         for first, verdict in zip(firsts, verdicts, strict=True):
             if first is None:
@@ -158,13 +177,6 @@ class PowerCuts(RuleBasedStateMachine):
                 assert verdict.code == VERDICT_DUPLICATE, verdict
                 place = (self.model.places[first], self.model.sent[first].queue_offset, self.model.sent[first].queue)
                 assert (verdict.physical_offset, verdict.queue_offset, verdict.queue_id) == place
-        if atomic:
-            self.model.wholes.append((before, len(self.model.sent)))
-        if flushed:
-            self.life.flush.step()
-        self._stepped()
-        for _ in range(3 if atomic and not passes_on else 0):
-            self.send(self.random.randrange(1, 4), 400, topic, spread, keys, self.random.random() < 0.2, passes_on=True)
 
     def _where_to(self) -> tuple[tuple[str, int], int] | None:
         """A queue that the group has read, and how far; None if there is nothing that is new to it."""
@@ -395,6 +407,8 @@ class PowerCuts(RuleBasedStateMachine):
         life.take_writes()
         self.stored_ms = int(life.tree.positions().wrote_ms)
         SHIM.check()
+        assert not life.forgotten or life.forgotten.start >= self.model.noted, "a note that was on disk is gone"
+        self.model.forgotten.update(life.forgotten)
         expect_indexed(life, records, self.model.sent, first)
         expect_commits(life, self.model, len(self.model.sent))
         self.life, self.disk.failure = life, quiet

@@ -47,7 +47,8 @@ class Model:
     places: list[int] = field(default_factory=list)  # physical offset of each message sent
     next_offsets: Counter[tuple[str, int]] = field(default_factory=Counter)
     wholes: list[tuple[int, int]] = field(default_factory=list)  # atomic batches: the first message, and the one after the last
-    noted: int = 0  # so many records of where the group is are in a note on disk
+    noted: int = 0  # so many records of where the group is are in a note on disk, but for those
+    forgotten: set[int] = field(default_factory=set)  # that retention had removed before
 
     def append(self, topic: str, queue: int, body: bytes, keys: tuple[str, ...], id_: str = "", ms: int = 0) -> None:
         self.sent.append(Sent(topic, queue, self.next_offsets[topic, queue], body, keys, id_, ms))
@@ -189,10 +190,14 @@ def expect_commits(life: Life, model: Model, count: int) -> None:
     """Where the group is, is what the first `count` messages say: it has gone on for each batch that is there, and for no
     other. What retention has removed before it was noted may be forgotten."""
     chains: dict[tuple[str, int], list[tuple[int, bool]]] = {}
+
+    def covered(offset: int) -> bool:
+        return offset < model.noted and offset not in model.forgotten
+
     for place, one in enumerate(model.sent[:count]):
         if one.commits is not None:
             queue, to = one.commits
-            chains.setdefault(queue, []).append((to, place >= model.gone or one.queue_offset < model.noted))
+            chains.setdefault(queue, []).append((to, place >= model.gone or covered(one.queue_offset)))
     for queue in ((topic, number) for topic in TOPICS for number in range(QUEUES)):
         found, chain = life.commits.get(GROUP, queue), chains.get(queue, [])
         if not chain:

@@ -57,9 +57,20 @@ static int parse(Producer *self, struct parcel *parcel, PyObject *messages)
             args[i] = PyTuple_GetItem(values, i);
         if (letter_parse(self, &parcel->letters[parcel->parsed], args, 2, names) < 0)
             return refuse(parcel->parsed);
-        parcel->letters[parcel->parsed].id = NULL; /* the messages of an atomic batch have none */
+        if (parcel->parsed > 0)
+            parcel->letters[parcel->parsed].id = NULL;
     }
     return 0;
+}
+
+/* The id of an atomic batch is that of its first message: what the program gives, or a named producer's. One that commits offsets has none,
+ * since the offsets tell whether it was stored. */
+static int identify(struct parcel *parcel, PyObject *dedup)
+{
+    struct letter *first = parcel->letters, *last = first + parcel->count - 1;
+    if (last->later.own == SEND_OFFSETS)
+        first->id = NULL;
+    return dedup == Py_None ? 0 : parse_id(dedup, &first->id, &first->id_size, &first->id_text);
 }
 
 static bool begins_frame(const struct parcel *parcel, uint32_t i)
@@ -97,7 +108,7 @@ static int fits(const Producer *self, const struct parcel *parcel, PyObject *top
 {
     const struct sender *sender = &self->link->sender;
     const uint64_t ring = sender->shape.sq_capacity / 2;
-    const uint64_t lane = lane_batch_max(sender->control->settings.lane_capacity) / (RING_HEADER + sizeof(struct lane_record));
+    const uint64_t lane = lane_batch_messages(sender->control->settings.lane_capacity);
     const uint64_t most = lane < sender->shape.window ? lane : sender->shape.window;
     const uint64_t bytes = ring_stride(sizeof(struct send_atomic) + parcel->bytes);
     if (parcel->count > most)
@@ -126,7 +137,7 @@ static enum sender_result post_once(Producer *self, const struct parcel *parcel,
     for (uint32_t i = 0; result == SENDER_OK && i < parcel->count; i++) {
         const struct letter *letter = &parcel->letters[i];
         if (begins_frame(parcel, i))
-            sender_atomic_frame(sender, parcel->topics[i], parcel->durable ? SEND_FLUSH : 0, born_ms);
+            sender_atomic_frame(sender, parcel->topics[i], frame_flags(parcel->durable, i == 0 && letter->id), born_ms);
         const struct send_message message = {
             .body_size = letter->body_size,
             .properties_size = letter_properties_size(letter),
@@ -190,12 +201,12 @@ static PyObject *topics_of(const struct parcel *parcel)
     return topics;
 }
 
-/* post_atomic(messages, durability, timeout): messages is a tuple, and not empty. */
+/* post_atomic(messages, durability, timeout, dedup=None): messages is a tuple, and not empty. */
 PyObject *producer_post_atomic(Producer *self, PyObject *const *args, Py_ssize_t count)
 {
     uint64_t timeout_ns = self->timeout_ns;
     enum durability said = DURABILITY_UNSAID;
-    const Py_ssize_t messages = count == 3 ? PyTuple_Size(args[0]) : -1;
+    const Py_ssize_t messages = count == 3 || count == 4 ? PyTuple_Size(args[0]) : -1;
     if (messages < 1 || messages > (Py_ssize_t)SESSION_WINDOW_MAX) {
         if (!PyErr_Occurred())
             py_raise("UsageError", "send fewer messages at once", Py_BuildValue("{s:n}", "value", messages),
@@ -214,7 +225,7 @@ PyObject *producer_post_atomic(Producer *self, PyObject *const *args, Py_ssize_t
     if (!parcel.letters || !parcel.topics || !parcel.queues || !batch) {
         PyErr_NoMemory();
         Py_CLEAR(batch);
-    } else if (parse(self, &parcel, args[0]) < 0 || !(batch->topics = topics_of(&parcel))) {
+    } else if (parse(self, &parcel, args[0]) < 0 || identify(&parcel, count == 4 ? args[3] : Py_None) < 0 || !(batch->topics = topics_of(&parcel))) {
         Py_CLEAR(batch);
     } else {
         Py_INCREF(parcel.letters[0].topic);

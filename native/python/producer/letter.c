@@ -435,7 +435,8 @@ int letter_parse(Producer *self, struct letter *letter, PyObject *const *args, P
     }
     if (result == 0)
         result = later_one(&letter->later);
-    if (result == 0 && self->name_size && !letter->id && !letter->later.own && !letter->later.cancels) {
+    const bool message = !letter->later.cancels && (!letter->later.own || letter->later.own == SEND_HALF);
+    if (result == 0 && self->name_size && !letter->id && message) {
         letter->id = letter->numbered;
         letter->id_size = producer_number(self, letter->numbered);
     }

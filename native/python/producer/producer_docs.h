@@ -165,9 +165,9 @@
     "Closes the producer at once: messages that are in flight end in PerhapsStored.\n"
 
 #define DOC_POST_ATOMIC                                                                                                        \
-    DOC_SIGNATURE("post_atomic", "$self, messages, durability, timeout, /")                                                    \
+    DOC_SIGNATURE("post_atomic", "$self, messages, durability, timeout, dedup=None, /")                                        \
     "Sends the messages of an atomic batch, and returns their PendingBatch. messages: for each, the arguments of send() and "  \
-    "the\nnames of the last of them, as two tuples. Producer.batch calls it."
+    "the\nnames of the last of them, as two tuples. dedup: the id of the batch. Producer.batch calls it."
 
 #define DOC_SEND_COLUMNS                                                                                                       \
     DOC_SIGNATURE("send_columns",                                                                                              \

@@ -88,6 +88,9 @@ static PyObject *rejected(Producer *producer, PyObject *topic, const struct comp
         return py_raise("Full", "wait until some are older than {dedup_window_s of broker} || raise {dedup_ids of broker}",
                         Py_BuildValue("{s:O,s:s,s:I}", "topic", topic, "limit", "dedup_ids", "size", verdict->detail),
                         "could not send to topic %R: the broker remembers %u ids already, its most", topic, verdict->detail);
+    case VERDICT_BATCH_DIFFERS:
+        return py_raise("UsageError", "use an id for one batch only", Py_BuildValue("{s:I}", "value", verdict->detail),
+                        "could not send an atomic batch: what was stored under its id is another one, of %u messages", verdict->detail);
     case VERDICT_BATCH_REFUSED:
         return py_raise("BatchRefused", NULL, Py_BuildValue("{s:O,s:I}", "topic", topic, "index", verdict->detail),
                           "could not send to topic %R: message %u of the same atomic batch was refused, so none of them is stored", topic,
