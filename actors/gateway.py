@@ -51,7 +51,9 @@ class Gateway(CoreActor):
         super().__init__(tree, PAGE_GATEWAY, tree.gateway.fileno())
         self._complaints = Complaints(tree.settings.name)
         self._memory: mmap.mmap | None = None
-        lib.gateway_limit(self.handle, tree.settings.connections_per_address)
+        settings = tree.settings
+        limits = (settings.connections_per_address, settings.connections_max, int(1000 * settings.connection_idle_s))
+        lib.gateway_limit(self.handle, ffi.new("struct gateway_limits *", limits))
         rules = tree.settings.acl
         self._guard = Guard(self.handle, Path(rules), self._complaints.say) if rules else None
         self._certificate = Certificate(tree.settings, self._complaints.say)
@@ -160,13 +162,20 @@ class Gateway(CoreActor):
 
     def _complain(self) -> None:
         """Of clients that found no room."""
-        last = ffi.new("const char **")
-        count = lib.gateway_turned_away(self.handle, last)
-        if count:
-            who = ffi.string(last[0]).decode()
-            limit = self.tree.settings.connections_per_address
-            why = f"it has {limit} already (connections_per_address), or there are too many in all"
-            self._complaints.say(f"the gateway closed {count} new connections, the last one of {who}: {why}")
+        why, last = ffi.new("enum gateway_crowd *"), ffi.new("const char **")
+        count = lib.gateway_turned_away(self.handle, why, last)
+        if not count:
+            return
+        who, settings = ffi.string(last[0]).decode(), self.tree.settings
+        if why[0] == lib.GATEWAY_NO_DESCRIPTORS:
+            text = "the gateway lets nobody connect until somebody leaves: its process has no descriptors left (ulimit -n)"
+        elif why[0] == lib.GATEWAY_ALL_FULL:
+            reason = f"there are {settings.connections_max} already (connections_max)"
+            text = f"the gateway closed {count} new connections, the last one of {who}: {reason}"
+        else:
+            reason = f"it has {settings.connections_per_address} already (connections_per_address)"
+            text = f"the gateway closed {count} new connections, the last one of {who}: {reason}"
+        self._complaints.say(text)
 
     def _give_up(self, offset: int, physical_offset: int) -> None:
         if self._memory is not None:

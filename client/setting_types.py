@@ -18,6 +18,8 @@ class Remembered(TypedDict, Generic[_Unsaid], total=False):
     advertise: str | _Unsaid
     after_failed_sync: Literal["refuse", "go-on"] | _Unsaid
     auto_create_topics: bool | _Unsaid
+    connection_idle_s: float | _Unsaid
+    connections_max: int | _Unsaid
     connections_per_address: int | _Unsaid
     connections_per_process: int | _Unsaid
     connections_per_user: int | _Unsaid

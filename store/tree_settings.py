@@ -68,7 +68,8 @@ class TreeSettings:
         not in the same file; empty: nobody can. tls: whether they must ("enforcing"), may ("permissive"), cannot ("disabled").
     acl: the file of accounts and permissions by which RocketMQ's clients are let in; empty: all of them may do everything.
     auto_create_topics: whether a send of such a client to a topic that does not exist makes it, as in RocketMQ.
-    connections_per_address: such clients that one address may have connected.
+    connections_per_address: such clients that one address may have connected; connections_max: all of them together.
+    connection_idle_s: a connection of such a client on which nothing is sent for so long is closed.
     owner: pid of the process whose death ends the tree; 0: none.
     together: what placement means on this machine.
     sources: where each value comes from (setting_sources.py). A setting that is missing has its default.
@@ -109,6 +110,8 @@ class TreeSettings:
     tls_key: str = ""
     auto_create_topics: bool = True
     connections_per_address: int = 1024
+    connections_max: int = 4096
+    connection_idle_s: float = 120.0
     owner: int = 0
     together: bool = field(default_factory=bool)  # no setting
     sources: Mapping[str, str] = field(default_factory=dict)
@@ -138,6 +141,7 @@ _ALLOWED: dict[str, tuple[int, int]] = {
     "lane_capacity": (64 << 10, 1 << 30),
     "sessions_per_process": (1, SESSIONS_MAX),
     "connections_per_address": (1, 65536),
+    "connections_max": (1, 4096),
     "connections_per_process": (1, 65536),
     "user_share_percent": (1, 100),
     "connections_per_user": (1, 65536),
@@ -157,6 +161,7 @@ _ALLOWED_SECONDS: dict[str, tuple[float, float]] = {
     "offsets_interval_s": (0.001, 86_400),
     "transaction_timeout_s": (0, 1_000_000),
     "transaction_check_interval_s": (0.001, 1_000_000),
+    "connection_idle_s": (0.1, 86_400),
 }
 
 

@@ -26,8 +26,14 @@ void gateway_name(struct gateway *gateway, struct gateway_client client, struct 
 bool gateway_give_up(struct gateway *gateway, uint64_t offset, uint64_t physical_offset);
 bool gateway_subscribe(struct gateway *gateway, struct slice group, struct slice topic, bool sql, struct slice text);
 void gateway_unsubscribe(struct gateway *gateway, struct slice group);
-void gateway_limit(struct gateway *gateway, uint32_t of_one_address);
-uint32_t gateway_turned_away(struct gateway *gateway, const char **last);
+struct gateway_limits {
+    uint32_t of_one_address;
+    uint32_t in_all;
+    uint32_t idle_ms;
+};
+void gateway_limit(struct gateway *gateway, const struct gateway_limits *limits);
+enum gateway_crowd { GATEWAY_ADDRESS_FULL, GATEWAY_ALL_FULL, GATEWAY_NO_DESCRIPTORS };
+uint32_t gateway_turned_away(struct gateway *gateway, enum gateway_crowd *why, const char **last);
 enum gateway_tls { GATEWAY_PLAIN, GATEWAY_PLAIN_OR_TLS, GATEWAY_TLS };
 void gateway_speak_tls(struct gateway *gateway, enum gateway_tls tls);
 struct gateway_hello {

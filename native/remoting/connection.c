@@ -93,11 +93,19 @@ void connection_pass(struct connection *connection, uint32_t size)
     if (connection->in_from < connection->in_to)
         return;
     connection->in_from = connection->in_to = 0;
-    if (connection->in_room > READ_BYTES) { /* it was a large one */
-        free(connection->in);
-        connection->in = NULL;
-        connection->in_room = 0;
-    }
+    if (connection->in_room > READ_BYTES) /* it was a large one */
+        connection_rest(connection);
+}
+
+uint32_t connection_rest(struct connection *connection)
+{
+    if (connection->in_to)
+        return 0;
+    const uint32_t room = connection->in_room;
+    free(connection->in);
+    connection->in = NULL;
+    connection->in_room = 0;
+    return room;
 }
 
 uint8_t *connection_room(struct connection *connection, uint64_t size)

@@ -9,7 +9,7 @@
 #include <sys/uio.h>
 
 #define CONNECTION_ID_MAX 127u
-#define CONNECTION_OUT_MAX (1u << 20) /* while more than this waits to be sent, no further request is served */
+#define CONNECTION_OUT_MAX (256u << 10) /* while more than this waits to be sent, nothing further is answered */
 
 struct connection {
     int fd;                /* -1: there is none */
@@ -20,6 +20,7 @@ struct connection {
     bool greeted;          /* it is known to be plain */
     bool stalled;          /* its request waits for room in the submission ring */
     bool full;             /* requests wait until less is unsent */
+    bool holds_full;       /* held pulls wait likewise */
     bool asked;            /* its request waits for Python */
     bool prepared;         /* Python has made what its request lacked */
     bool named;            /* its client has said its id in a heartbeat */
@@ -48,6 +49,9 @@ enum connection_read connection_read(struct connection *connection, uint32_t wan
 
 /* Passes over the frame at the begin of what has come. */
 void connection_pass(struct connection *connection, uint32_t size);
+
+/* Frees the memory for what comes, if nothing has. Returns its size. */
+uint32_t connection_rest(struct connection *connection);
 
 /* Room for `size` more bytes to send, to be filled by the caller at once; NULL: no memory, and the connection has ended. */
 uint8_t *connection_room(struct connection *connection, uint64_t size);

@@ -7,6 +7,7 @@
 #include "remoting/gateway_parts.h"
 
 #include <errno.h>
+#include <malloc.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -16,6 +17,7 @@
 #define SENT_LOOK_NS UINT64_C(1000000)
 #define LOOK_MS 100
 #define IDLE_LOOK_MS 1000u
+#define TRIM_BYTES (8u << 20)
 
 struct gateway *gateway_open(struct attachment *tree, int listener)
 {
@@ -25,6 +27,7 @@ struct gateway *gateway_open(struct attachment *tree, int listener)
         return NULL;
     gateway->tree = tree;
     gateway->listener = listener;
+    gateway_limit(gateway, &(struct gateway_limits){.in_all = GATEWAY_CONNECTIONS, .idle_ms = GATEWAY_IDLE_MS});
     gateway->poll = epoll_create1(EPOLL_CLOEXEC);
     gateway->cursors = calloc(tree->topics->queue_capacity, sizeof *gateway->cursors);
     gateway->reader = reader_open(tree->control, tree->topics, settings->store, settings->log_file_size, settings->queue_file_units);
@@ -134,8 +137,10 @@ static void accept_all(struct gateway *gateway)
     for (;;) {
         const int fd = accept4(gateway->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd < 0) {
-            if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED)
+            if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) {
                 listen_now(gateway, false); /* no descriptors are left: until somebody leaves, or the next look */
+                gateway_turn_away(gateway, GATEWAY_NO_DESCRIPTORS, "");
+            }
             return;
         }
         if (gateway_connect(gateway, fd, NULL))
@@ -342,6 +347,10 @@ static void finish_round(struct gateway *gateway)
         } else {
             if (connection->full && connection_unsent(connection) <= CONNECTION_OUT_MAX)
                 stall(gateway, connection); /* it has requests left, and no event may come for them */
+            if (connection->holds_full && connection_unsent(connection) <= CONNECTION_OUT_MAX) {
+                connection->holds_full = false;
+                gateway->holds_until_ms = 0; /* they are looked at */
+            }
             watch(gateway, connection);
         }
     }
@@ -355,13 +364,18 @@ static void end_idle(struct gateway *gateway)
         return;
     gateway->idle_ms = now;
     listen_now(gateway, !gateway->stopping);
+    uint64_t freed = 0;
     for (uint32_t i = 0; i < gateway->used; i++) {
         struct connection *const connection = gateway->connections[i];
-        if (connection && now - connection->heard_ms > GATEWAY_IDLE_MS) {
+        if (connection && now - connection->heard_ms > gateway->limits.idle_ms) {
             connection->ended = true;
             gateway_mark(gateway, connection);
+        } else if (connection && now - connection->heard_ms > IDLE_LOOK_MS) {
+            freed += connection_rest(connection);
         }
     }
+    if (freed > TRIM_BYTES)
+        malloc_trim(0); /* they lie scattered, and would stay resident */
 }
 
 static uint32_t serve_waiters(struct gateway *gateway) { return gateway_look_at_holds(gateway) + gateway_push_replies(gateway); }

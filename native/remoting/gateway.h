@@ -16,7 +16,7 @@
 #include "shared/attachment.h"
 
 #define GATEWAY_CONNECTIONS 4096u
-#define GATEWAY_IDLE_MS 120000u /* a connection on which nothing was sent in either direction for this long is closed, as RocketMQ does */
+#define GATEWAY_IDLE_MS 120000u /* RocketMQ's */
 
 struct gateway;
 
@@ -76,10 +76,18 @@ bool gateway_subscribe(struct gateway *gateway, struct slice group, struct slice
 /* Nobody belongs to the group any more. */
 void gateway_unsubscribe(struct gateway *gateway, struct slice group);
 
-/* At most so many connections of one address are served; 0: as many as there is room for. Others are closed at once. */
-void gateway_limit(struct gateway *gateway, uint32_t of_one_address);
-/* How many were, for this or because there was no room, since this was asked last; the address and port of the last one. */
-uint32_t gateway_turned_away(struct gateway *gateway, const char **last);
+/* Connections that are more than these are closed at once, and one on which nothing was sent in either direction for idle_ms. At first, one
+ * address may have all, and idle_ms is GATEWAY_IDLE_MS. */
+struct gateway_limits {
+    uint32_t of_one_address; /* 0: as many as in all */
+    uint32_t in_all;         /* GATEWAY_CONNECTIONS at most */
+    uint32_t idle_ms;
+};
+void gateway_limit(struct gateway *gateway, const struct gateway_limits *limits);
+
+/* How many found no room since this was asked last; of the last one: why, and its address and port, if they are known. */
+enum gateway_crowd { GATEWAY_ADDRESS_FULL, GATEWAY_ALL_FULL, GATEWAY_NO_DESCRIPTORS };
+uint32_t gateway_turned_away(struct gateway *gateway, enum gateway_crowd *why, const char **last);
 
 /* Which connections are served: gateway_tls.c. At first, all are taken for plain ones. */
 enum gateway_tls { GATEWAY_PLAIN, GATEWAY_PLAIN_OR_TLS, GATEWAY_TLS };

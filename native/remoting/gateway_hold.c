@@ -3,7 +3,7 @@
  *   gateway: the queue's bit in `held` set; bell announced, full fence, the queue's maximum read, sleep in epoll
  *   reput:   maximum stored, full fence, bit and announcement read; if there are both, the gateway's event written    [Y1]
  *
- * The event is an eventfd, because epoll cannot wait for a futex.
+ * The event is an eventfd, because epoll cannot wait for a futex. Pulls of a client that does not read what was said to it wait for this, too.
  */
 #include "base/crash_point.h"
 #include "remoting/gateway_parts.h"
@@ -72,7 +72,14 @@ uint32_t gateway_look_at_holds(struct gateway *gateway)
     uint32_t done = 0;
     for (uint32_t i = 0; i < gateway->hold_count;) {
         struct gateway_pull *const pull = &gateway->holds[i];
-        const bool gone = !gateway_connection(gateway, &pull->asker);
+        struct connection *const connection = gateway_connection(gateway, &pull->asker);
+        const bool full = connection && connection_unsent(connection) > CONNECTION_OUT_MAX;
+        const bool gone = !connection || (full && gateway->stopping);
+        if (full && !gone) { /* however many it has: they wait until it has read what was said to it */
+            connection->holds_full = true;
+            i++;
+            continue;
+        }
         if (!gone && !gateway_serve_pull(gateway, pull, now < pull->until_ms && !gateway->stopping)) {
             if (pull->until_ms < gateway->holds_until_ms)
                 gateway->holds_until_ms = pull->until_ms;

@@ -90,8 +90,9 @@ struct gateway {
     uint32_t *cursors;   /* by queue slot: the reader's cursor + 1 */
     uint32_t epochs;
     uint32_t count, used; /* of connections; indexes ever used */
-    uint32_t of_one_address;   /* connections at most; 0: any number */
+    struct gateway_limits limits;
     uint32_t turned_away;
+    enum gateway_crowd turned_away_why; /* the last one */
     char last_turned_away[56];
     struct connection *connections[GATEWAY_CONNECTIONS];
     struct connection *asked[GATEWAY_CONNECTIONS], *stalled[GATEWAY_CONNECTIONS], *dirty[GATEWAY_CONNECTIONS];
@@ -148,6 +149,7 @@ struct connection *gateway_connect(struct gateway *gateway, int fd, const struct
 
 /* gateway_room.c: whether one more of this address may be served. */
 bool gateway_has_room(struct gateway *gateway, const char *peer);
+void gateway_turn_away(struct gateway *gateway, enum gateway_crowd why, const char *peer);
 
 /* gateway_tls.c: whether the connection is one that the loop serves. False: not yet, or it goes elsewhere. */
 bool gateway_greets(struct gateway *gateway, struct connection *connection);

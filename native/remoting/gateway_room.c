@@ -3,7 +3,11 @@
 
 #include <stdio.h>
 
-void gateway_limit(struct gateway *gateway, uint32_t of_one_address) { gateway->of_one_address = of_one_address; }
+void gateway_limit(struct gateway *gateway, const struct gateway_limits *limits)
+{
+    assert(limits->in_all <= GATEWAY_CONNECTIONS);
+    gateway->limits = *limits;
+}
 
 /* The size of an address without its port. */
 static size_t host_size(const char *peer)
@@ -16,28 +20,36 @@ static bool has_many(const struct gateway *gateway, const char *peer)
 {
     const size_t size = host_size(peer);
     uint32_t count = 0;
-    if (!gateway->of_one_address || gateway->count < gateway->of_one_address)
+    if (!gateway->limits.of_one_address || gateway->count < gateway->limits.of_one_address)
         return false;
     for (uint32_t i = 0; i < gateway->used; i++) {
         const struct connection *const other = gateway->connections[i];
         count += other && !other->ended && host_size(other->peer) == size && memcmp(other->peer, peer, size) == 0;
     }
-    return count >= gateway->of_one_address;
+    return count >= gateway->limits.of_one_address;
+}
+
+void gateway_turn_away(struct gateway *gateway, enum gateway_crowd why, const char *peer)
+{
+    gateway->turned_away++;
+    gateway->turned_away_why = why;
+    snprintf(gateway->last_turned_away, sizeof gateway->last_turned_away, "%s", peer);
 }
 
 bool gateway_has_room(struct gateway *gateway, const char *peer)
 {
-    if (gateway->count < GATEWAY_CONNECTIONS && !has_many(gateway, peer))
+    const bool all_full = gateway->count >= gateway->limits.in_all;
+    if (!all_full && !has_many(gateway, peer))
         return true;
-    gateway->turned_away++;
-    snprintf(gateway->last_turned_away, sizeof gateway->last_turned_away, "%s", peer);
+    gateway_turn_away(gateway, all_full ? GATEWAY_ALL_FULL : GATEWAY_ADDRESS_FULL, peer);
     return false;
 }
 
-uint32_t gateway_turned_away(struct gateway *gateway, const char **last)
+uint32_t gateway_turned_away(struct gateway *gateway, enum gateway_crowd *why, const char **last)
 {
     const uint32_t count = gateway->turned_away;
     gateway->turned_away = 0;
+    *why = gateway->turned_away_why;
     *last = gateway->last_turned_away;
     return count;
 }
