@@ -31,7 +31,9 @@ def restore(tree: Tree, writer: Any) -> None:
         known = group_commits.load(tree.settings.layout)
         words = ffi.new("uint64_t[]", known.entries or 1)
         if known.next > bounds.maximum:
-            known = GroupCommits()  # a repair has cut the log before it
+            # A repair has cut the log before it. Later records must not make it believed again.
+            known = GroupCommits()
+            group_commits.store(tree.settings.layout, known)
         if known.next < bounds.minimum:
             say(
                 tree.settings.name,

@@ -27,6 +27,10 @@ def restore(tree: Tree, writer: Any) -> None:
         return
     known = halves.load(tree.settings.layout)
     open_halves, operations = _bounds(tree, HALF_TOPIC), _bounds(tree, OP_TOPIC)
+    if known.floor > open_halves.maximum or known.operations > operations.maximum:
+        # A repair has cut the log before it. Later messages must not make it believed again.
+        halves.store(tree.settings.layout, Halves())
+        known = halves.load(tree.settings.layout)
     floor = min(max(known.floor, open_halves.minimum), open_halves.maximum)
     lib.writer_halves_begin(writer, floor, open_halves.maximum)
     crash_point("halves_begun")
@@ -47,13 +51,18 @@ class HalvesNote(KeptNote[Halves]):
 
     def __init__(self, tree: Tree) -> None:
         super().__init__(tree)
-        self._stored = halves.load(tree.settings.layout)
-        # Operation messages below the second are about halves below the first.
-        self._mark = (self._stored.floor, self._stored.operations)
-        self._proven = self._stored.operations
+        self._loaded = False
 
     def ready(self) -> bool:
-        return bool(lib.control_halves_ready(self._tree.control))
+        if not lib.control_halves_ready(self._tree.control):
+            return False
+        if not self._loaded:  # not before: restore() replaces a file that says too much
+            self._stored = halves.load(self._tree.settings.layout)
+            # Operation messages below the second are about halves below the first.
+            self._mark = (self._stored.floor, self._stored.operations)
+            self._proven = self._stored.operations
+            self._loaded = True
+        return True
 
     def look(self) -> Halves | None:
         floor = int(lib.control_halves_floor(self._tree.control))

@@ -72,6 +72,18 @@ def test_an_old_note_and_the_log(tmp_path: Path) -> None:
     assert committed(tmp_path, 1) == 12
 
 
+def test_a_note_that_says_more_than_the_log_is_never_believed(tmp_path: Path) -> None:
+    """Goal: nor is it when the log has become long enough again. Method: a note of records that the log does not have, as a
+    repair may leave one; then a life that stores others, and writes no note."""
+    layout = StoreLayout(tmp_path)
+    assert committed(tmp_path, 3, offsets_interval_s=0.02) == 6
+    noted = group_commits.load(layout)
+    group_commits.store(layout, GroupCommits(noted.next + 2, [*noted.entries[:2], 1]))
+    assert committed(tmp_path, 2, offsets_interval_s=3600) == 10
+    (tmp_path / OFFSETS).unlink()
+    assert committed(tmp_path, 0) == 10
+
+
 def without_old_records(tmp_path: Path) -> None:
     """A store whose log has lost its first file, with the only record of where "pricing" is; the note has it."""
     with small_broker(tmp_path, offsets_interval_s=0.02) as broker, broker.producer() as producer:

@@ -54,6 +54,25 @@ def test_the_file_follows(tmp_path: Path) -> None:
         assert floor_of(broker) == 41
 
 
+def test_a_file_that_says_more_than_the_log_is_never_believed(tmp_path: Path) -> None:
+    """Goal: nor is it when the log has become long enough again. Method: a file about halves that the log does not have, as a
+    repair may leave one; then a life that begins others, and writes no file."""
+    layout = StoreLayout(tmp_path)
+    with small_broker(tmp_path) as broker, broker.producer() as producer:
+        broker.create_topic("t", 1)
+        producer.transaction("t", b"settled").commit()
+        producer.transaction("t", b"open 1")
+    halves.store(layout, halves.Halves(4, 4))
+    left = [b"open 1", b"open 2", b"open 3"]
+    with small_broker(tmp_path, offsets_interval_s=3600) as broker, broker.producer() as producer:
+        assert [each.body for each in broker.open_transactions()] == left[:1]
+        for body in left[1:]:
+            producer.transaction("t", body)
+        producer.transaction("t", b"settled").commit()
+    with small_broker(tmp_path) as broker:
+        assert [each.body for each in broker.open_transactions()] == left
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_each_life_knows_what_the_ones_before_settled(tmp_path: Path, seed: int) -> None:
     rng = random.Random(seed)

@@ -253,6 +253,20 @@ class PowerCuts(RuleBasedStateMachine):
         COUNTS.files_removed += self.life.expire(self.model.expire)
         self._stepped()
 
+    @rule(topic=st.sampled_from(TOPICS), batches=st.integers(4, 8))
+    def note_what_is_not_on_disk(self, topic: str, batches: int) -> None:
+        """The group goes on, which is noted, and retention removes the records that say so. It goes on again, and
+        somebody tries to note that too soon. Only the first note says where the group was before."""
+        assert self.life is not None
+        for _ in range(2):
+            self.send(2, 100, topic, True, 0, flushed=True, passes_on=True)
+        self.flush(True)
+        self.expire(batches, True, topic, synced=True)
+        self.send(2, 100, topic, True, 0, flushed=False, passes_on=True)
+        self.model.noted = max(self.model.noted, self.life.note_commits())
+        for _ in range(3):
+            self._look_at_image(commits=True)
+
     @rule(where=st.sampled_from(tuple(FAILING)), skip=st.integers(0, 3), count=st.integers(1, 3), record=st.booleans())
     def fail_syncs(self, where: str, skip: int, count: int, record: bool) -> None:
         """So many syncs fail, in this life or in the start after it; it continues for a while, and is killed."""
@@ -413,8 +427,8 @@ class PowerCuts(RuleBasedStateMachine):
         expect_commits(life, self.model, len(self.model.sent))
         self.life, self.disk.failure = life, quiet
 
-    def _look_at_image(self) -> None:
-        """Opens what a cut now might leave, while the life continues."""
+    def _look_at_image(self, *, commits: bool = False) -> None:
+        """Opens what a cut now might leave, while the life continues. commits: looks where the group is, as in each eighth."""
         shim_disk, SHIM.disk = SHIM.disk, None
         held = positions.boot_id
         try:
@@ -422,7 +436,7 @@ class PowerCuts(RuleBasedStateMachine):
             if self.random.random() < 0.15:
                 root = self._cut_recovery(root)
             positions.boot_id = lambda: b"another boot....".ljust(16)
-            look_at(root, self.model, self.floor, commits=self.images % 8 == 0)
+            look_at(root, self.model, self.floor, commits=commits or self.images % 8 == 0)
             shutil.rmtree(root)
         finally:
             positions.boot_id = held

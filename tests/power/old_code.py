@@ -1,5 +1,5 @@
-"""Earlier behaviour of OrbitMQ, before it knew that a sync which succeeds does not undo one that failed. The test must catch
-each: these are defects, for tests of the test."""
+"""Defects, for tests of the test, which must catch each. Most are earlier behaviour of OrbitMQ, before it knew that a sync that
+succeeds does not undo one that failed."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from orbitmq.actors import queue_sync
+from orbitmq.actors.kept_note import KeptNote
 from orbitmq.store.recovery import log_rewrite
 from orbitmq.store.recovery import recover as recovery
 from orbitmq.store.unsynced import Doubt
@@ -40,5 +41,17 @@ def word_overlooked() -> None:
         module.load_doubt = nothing
 
 
-DEEDS = (log_not_written_again, queues_synced_again, word_overlooked)
+def noted_too_soon() -> None:
+    """A note of where groups are is written before the records that it stands on are on disk."""
+
+    def keep(self: Any) -> None:
+        found = self.look()
+        if found is not None:
+            self._store(found)
+
+    changed: Any = KeptNote
+    changed._keep = keep
+
+
+DEEDS = (log_not_written_again, queues_synced_again, word_overlooked, noted_too_soon)
 OLD: dict[str, Callable[[], None]] = {deed.__name__: deed for deed in DEEDS}
