@@ -24,7 +24,8 @@ int tag_filter_set(struct tag_filter *filter, const struct slice *tags, uint32_t
         tag->text = malloc(tags[i].size + 1);
         if (!tag->text)
             return ENOMEM;
-        memcpy(tag->text, tags[i].data, tags[i].size);
+        if (tags[i].size)
+            memcpy(tag->text, tags[i].data, tags[i].size);
         tag->size = tags[i].size;
         tag->code = tags_code(tags[i]);
         filter->count = i + 1;

@@ -1,42 +1,10 @@
-/* Batches: a request whose body holds several messages for one queue, one behind the other:
- *
- *     | size of all (4) | magic (4) | crc (4) | flag (4) | body size (4) | body | properties size (2) | properties |
- *
- * Magic and crc are of no use. The request's own properties belong to each message; they are read once, because there may be much in them
- * that is not stored. All are stored or none: they go into the submission ring as one atomic batch. Source: RocketMQ 4.9 MessageDecoder.encodeMessage, MessageExtBatchEncoder.
+/* Batches: a request whose body holds several messages for one queue (remoting_batch.h). The request's own properties belong to each message; they
+ * are read once, because there may be much in them that is not stored. All are stored or none: they go into the submission ring as one atomic
+ * batch. Source: RocketMQ 4.9 MessageExtBatchEncoder.
  */
 #include "base/crash_point.h"
-#include "base/bytes.h"
 #include "remoting/gateway_send.h"
 #include "shared/lane.h"
-
-#define ENTRY_START 20u
-#define ENTRY_LEAST 22u /* and without body and properties */
-
-struct entry {
-    uint32_t flag;
-    struct slice body, properties;
-};
-
-/* The next entry; *rest is what follows it. False: these bytes are none. */
-static bool next_entry(struct slice *rest, struct entry *entry)
-{
-    if (rest->size < ENTRY_LEAST)
-        return false;
-    const uint32_t size = load_be32(rest->data), body = load_be32(rest->data + 16);
-    if (size < ENTRY_LEAST || size > rest->size || body > size - ENTRY_LEAST)
-        return false;
-    const uint8_t *const behind = rest->data + ENTRY_START + body;
-    const uint32_t properties = load_be16(behind);
-    if (properties != size - ENTRY_LEAST - body)
-        return false;
-    entry->flag = load_be32(rest->data + 12);
-    entry->body = (struct slice){rest->data + ENTRY_START, body};
-    entry->properties = (struct slice){behind + 2, properties};
-    rest->data += size;
-    rest->size -= size;
-    return true;
-}
 
 static const char TOO_LONG[] = "a message of the batch has properties longer than 32,767 bytes";
 static const char NOT_IN_A_BATCH[] = "a message of the batch has a property that asks for what a batch cannot be";
@@ -59,7 +27,7 @@ static const char *read_own(struct gateway *gateway, const struct gateway_wanted
 }
 
 /* An entry's properties, then the request's; as gateway_put_properties. */
-static uint32_t put_properties(struct slice own, const struct entry *entry, uint8_t *to, struct gateway_wishes *wishes)
+static uint32_t put_properties(struct slice own, const struct remoting_batch_entry *entry, uint8_t *to, struct gateway_wishes *wishes)
 {
     const uint32_t size = gateway_put_properties(entry->properties, to, 0, wishes);
     const uint32_t between = size && own.size;
@@ -78,12 +46,12 @@ static const char *refusal(const struct gateway *gateway, const struct gateway_w
     /* the handler's limit, which an honest client keeps */
     const uint64_t lane = lane_batch_max(sender->control->settings.lane_capacity) / (RING_HEADER + sizeof(struct lane_record));
     const uint64_t most = lane < sender->shape.window ? lane : sender->shape.window;
-    struct entry entry;
+    struct remoting_batch_entry entry;
     *count = 0;
     *room = sizeof(struct send_frame);
     while (body.size) {
         struct gateway_wishes wishes = {0};
-        if (!next_entry(&body, &entry))
+        if (!remoting_batch_next(&body, &entry))
             return "the body is no batch of messages";
         const uint32_t properties_size = put_properties(own, &entry, NULL, &wishes);
         if (properties_size > RECORD_PROPERTIES_MAX)
@@ -104,7 +72,7 @@ enum gateway_served gateway_send_batch(struct gateway *gateway, const struct gat
                                        struct slice body)
 {
     struct sender *const sender = &gateway->sender;
-    struct entry entry;
+    struct remoting_batch_entry entry;
     uint32_t count;
     uint64_t room;
     struct slice own;
@@ -125,7 +93,7 @@ enum gateway_served gateway_send_batch(struct gateway *gateway, const struct gat
         return GATEWAY_STALLED;
     }
     sender_atomic_frame(sender, wanted->index, wanted->durable ? SEND_FLUSH : 0, (uint64_t)wanted->born_ms);
-    while (next_entry(&body, &entry)) {
+    while (remoting_batch_next(&body, &entry)) {
         struct gateway_wishes wishes = {0};
         const uint32_t properties_size = put_properties(own, &entry, NULL, &wishes);
         const struct send_message message = {

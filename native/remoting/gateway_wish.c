@@ -1,9 +1,10 @@
 /* What a message's properties ask the broker for: they are read and taken out, and decide the way that the message goes. */
 #include "base/clock.h"
 #include "format/delay.h"
+#include "format/record.h"
 #include "format/reserved.h"
 #include "format/transaction.h"
-#include "remoting/gateway_send.h"
+#include "remoting/gateway_wish.h"
 
 #include <string.h>
 #include <strings.h>
