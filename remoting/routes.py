@@ -12,10 +12,13 @@ from orbitmq.shm.topic_table import PERM_WRITE, Topic
 CLUSTER = "DefaultCluster"
 
 
-def route(topic: Topic, broker: str, address: str) -> bytes:
+def route(topic: Topic, broker: str, address: str, *, writable: bool = True) -> bytes:
     """The body of an answer to a question for a topic's route. Compact, because Go's client splits it by text; with quoted
-    keys, which all clients read. To a topic of retries a client may send what it gives back."""
+    keys, which all clients read. To a topic of retries a client may send what it gives back. writable: False: an administrator
+    wants nothing written to this broker."""
     perm = topic.perm | (PERM_WRITE if topic.name.startswith(RETRY) else 0)
+    if not writable:
+        perm &= ~PERM_WRITE
     return _compact(
         {
             "brokerDatas": [_broker(broker, address)],

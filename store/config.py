@@ -117,8 +117,13 @@ def load_topics(layout: StoreLayout) -> tuple[dict[str, TopicConfig], DataVersio
 
 def store_topics(layout: StoreLayout, topics: Mapping[str, TopicConfig], version: DataVersion) -> None:
     """Replaces topics.json durably. Raises: OSError."""
+    _store(layout, TOPICS, topic_table(topics, version))
+
+
+def topic_table(topics: Mapping[str, TopicConfig], version: DataVersion) -> dict[str, Any]:
+    """Topics as RocketMQ writes them."""
     table = {name: _fields(topic, _TOPIC_FIELDS) for name, topic in topics.items()}
-    _store(layout, TOPICS, {"dataVersion": _version_fields(version), "topicConfigTable": table})
+    return {"dataVersion": _version_fields(version), "topicConfigTable": table}
 
 
 def load_groups(layout: StoreLayout) -> tuple[dict[str, GroupConfig], DataVersion]:

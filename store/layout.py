@@ -218,6 +218,10 @@ class StoreLayout:
         return self.own / "work-plan"
 
     @cached_property
+    def name_server_values(self) -> Path:
+        return self.own / "name-server-values.json"
+
+    @cached_property
     def retries(self) -> Path:
         return self.own / "retries"
 

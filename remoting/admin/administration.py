@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from orbitmq.remoting.admin.broker_changes import BrokerChanges
 from orbitmq.remoting.admin.brokers import Brokers
 from orbitmq.remoting.admin.connections import Connections
 from orbitmq.remoting.admin.groups import Groups
 from orbitmq.remoting.admin.log_view import LogView
 from orbitmq.remoting.admin.messages import Messages
+from orbitmq.remoting.admin.name_server_values import NameServerValues
+from orbitmq.remoting.admin.queue_units import QueueUnits
 from orbitmq.remoting.admin.topics import Topics
 from orbitmq.remoting.clients import Clients
 from orbitmq.remoting.consumers import Consumers
@@ -19,5 +22,7 @@ class Administration:
     def __init__(self, host: Host, clients: Clients, consumers: Consumers, producers: Producers) -> None:
         log = LogView(host)
         connections = Connections(host, log, clients, consumers, producers)
-        kinds = Topics(host, log), Brokers(host, log), Messages(host, log), Groups(host, log), connections
+        topics = Topics(host, log), QueueUnits(host, log), Messages(host, log)
+        brokers = Brokers(host, log), BrokerChanges(host), NameServerValues(host)
+        kinds = *topics, *brokers, Groups(host, log), connections
         self.answers: Answers = {code: answer for kind in kinds for code, answer in kind.answers.items()}

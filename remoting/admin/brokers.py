@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from orbitmq.remoting.admin.log_view import LogView
+from orbitmq.remoting.admin.properties_text import properties_text
 from orbitmq.remoting.admin.queue_map import compact
 from orbitmq.remoting.host import Host
 from orbitmq.remoting.request import Answer, Answers, Request
@@ -118,7 +119,7 @@ class Brokers:
             "transactionCheckInterval": int(1000 * settings.transaction_check_interval_s),
             "transactionCheckMax": settings.transaction_check_max,
         }
-        return Answer(fields={}, body="".join(f"{name}={_escaped(value)}\n" for name, value in values.items()).encode())
+        return Answer(fields={}, body=properties_text(values))
 
 
 def _pool(name: str) -> tuple[str, ...]:
@@ -141,8 +142,3 @@ def _size(count: float) -> str:
     while count >= 1024 and unit + 1 < len(_UNITS):
         count, unit = count / 1024, unit + 1
     return f"{count:.1f} {_UNITS[unit]}" if unit else f"{count} B"
-
-
-def _escaped(value: object) -> str:
-    """As Java's properties files want it."""
-    return str(value).replace("\\", "\\\\")

@@ -5,14 +5,16 @@ from __future__ import annotations
 from contextlib import closing, suppress
 
 from orbitmq.errors import UnknownGroup
+from orbitmq.native._types import Reader
 from orbitmq.remoting.admin.log_view import LogView
 from orbitmq.remoting.admin.queue_map import compact, queue_map
 from orbitmq.remoting.host import Host
 from orbitmq.remoting.json_body import read_json
 from orbitmq.remoting.request import Answer, Answers, Request
+from orbitmq.shm.topic_table import QueueKey
 from orbitmq.store.config import GROUP_FIELDS, group_table, load_groups
 
-SHAPE, LIST, DELETE, PROGRESS = 200, 201, 207, 208
+SHAPE, LIST, DELETE, PROGRESS, PROGRESS_OF_ALL = 200, 201, 207, 208, 317
 
 SETTINGS = GROUP_FIELDS.keys() - {"name", "maker"}
 
@@ -21,7 +23,13 @@ class Groups:
     def __init__(self, host: Host, log: LogView) -> None:
         self._host = host
         self._log = log
-        self.answers: Answers = {SHAPE: self._shape, LIST: self._list, DELETE: self._delete, PROGRESS: self._progress}
+        self.answers: Answers = {
+            SHAPE: self._shape,
+            LIST: self._list,
+            DELETE: self._delete,
+            PROGRESS: self._progress,
+            PROGRESS_OF_ALL: self._progress_of_all,
+        }
 
     def _shape(self, request: Request) -> Answer:
         """Makes the group, or gives it other settings. What the request leaves out stays as it is."""
@@ -39,18 +47,42 @@ class Groups:
     def _progress(self, request: Request) -> Answer:
         """Where the group is in each queue in which it has an offset, of one topic or all. Nobody counts its rate."""
         only = request.fields.get("topic")
-        offsets, _ = self._host.ask("committed", group=request.fields["consumerGroup"])
-        table = {}
         with closing(self._log.reader()) as reader:
-            for name, queue, offset in offsets:
-                topic = self._host.topics.find(name)
-                if topic is None or queue >= topic.queues or (only and name != only):
-                    continue
-                last = self._log.message(reader, topic, queue, offset - 1) if offset > 0 else None
-                maximum = self._host.topics.bounds(topic.first_slot + queue).maximum
-                last_ms = 0 if last is None else last.stored_ms
-                table[name, queue] = {"brokerOffset": maximum, "consumerOffset": offset, "lastTimestamp": last_ms}
-        return Answer(body=f'{{"consumeTps":0.0,"offsetTable":{queue_map(self._host.broker, table)}}}'.encode())
+            table = self._table(reader, request.fields["consumerGroup"])
+        return Answer(body=self._told({queue: seen for queue, seen in table.items() if not only or queue[0] == only}).encode())
+
+    def _progress_of_all(self, request: Request) -> Answer:
+        """The same for each group and topic. None, if only topics in order are asked for: here no topic says that it is."""
+        ordered = request.fields.get("isOrder", "false") == "true"
+        groups, _ = ([], ()) if ordered else self._host.ask("groups")
+        told, behind = [], 0
+        with closing(self._log.reader()) as reader:
+            for name in sorted(group["name"] for group in groups):
+                table = self._table(reader, name)
+                behind += sum(max(0, seen["brokerOffset"] - seen["consumerOffset"]) for seen in table.values())
+                names = sorted({topic for topic, _ in table})
+                topics = [{queue: seen for queue, seen in table.items() if queue[0] == topic} for topic in names]
+                told.append(f"{{{compact(name)}:[{','.join(map(self._told, topics))}]}}")
+        address = compact(request.local)
+        body = f'{{"brokerAddr":{address},"consumeStatsList":[{",".join(told)}],"totalDiff":{behind}}}'
+        return Answer(body=body.encode())
+
+    def _table(self, reader: Reader, group: str) -> dict[QueueKey, dict[str, int]]:
+        """Where the group is, in all queues in which it has an offset."""
+        offsets, _ = self._host.ask("committed", group=group)
+        table = {}
+        for name, queue, offset in offsets:
+            topic = self._host.topics.find(name)
+            if topic is None or queue >= topic.queues:
+                continue
+            last = self._log.message(reader, topic, queue, offset - 1) if offset > 0 else None
+            maximum = self._host.topics.bounds(topic.first_slot + queue).maximum
+            last_ms = 0 if last is None else last.stored_ms
+            table[name, queue] = {"brokerOffset": maximum, "consumerOffset": offset, "lastTimestamp": last_ms}
+        return table
+
+    def _told(self, table: dict[QueueKey, dict[str, int]]) -> str:
+        return f'{{"consumeTps":0.0,"offsetTable":{queue_map(self._host.broker, table)}}}'
 
     def _delete(self, request: Request) -> Answer:
         """A success if it does not exist, as with RocketMQ."""

@@ -106,12 +106,12 @@ class LogView:
             for topic in self.topics:
                 for queue in range(topic.queues):
                     bounds = self.topics.bounds(topic.first_slot + queue)
-                    found = None if bounds.minimum >= bounds.maximum else self._search(reader, topic, queue, store_ms)
+                    found = None if bounds.minimum >= bounds.maximum else self.search(reader, topic, queue, store_ms)
                     total += bounds.maximum if found is None else found
         return total
 
     @staticmethod
-    def _search(reader: Reader, topic: Topic, queue: int, store_ms: int) -> int | None:
+    def search(reader: Reader, topic: Topic, queue: int, store_ms: int) -> int | None:
         """The offset of the queue's first message that was stored then or later. None: it cannot be read."""
         reader.clear()
         try:

@@ -9,9 +9,11 @@ from orbitmq.remoting.admin.queue_map import compact, queue_map
 from orbitmq.remoting.host import Host
 from orbitmq.remoting.request import SYSTEM_ERROR, TOPIC_NOT_EXIST, Answer, Answers, Request
 from orbitmq.remoting.routes import CLUSTER
+from orbitmq.shm.topic_name import reserved_topic
 from orbitmq.shm.topic_table import PERM_READ_WRITE
+from orbitmq.store.config import load_topics, topic_table
 
-CHANGE, STATS, LIST, DELETE, FORGET, OF_CLUSTER, GROUPS_OF = 17, 202, 206, 215, 216, 224, 300
+CHANGE, ALL, STATS, LIST, DELETE, FORGET, OF_CLUSTER, GROUPS_OF, OF_SYSTEM = 17, 21, 202, 206, 215, 216, 224, 300, 305
 
 
 class Topics:
@@ -20,20 +22,31 @@ class Topics:
         self._log = log
         self.answers: Answers = {
             CHANGE: self._change,
+            ALL: self._all,
             STATS: self._stats,
             LIST: self._list,
             DELETE: self._delete,
             FORGET: self._forget,
             OF_CLUSTER: self._of_cluster,
             GROUPS_OF: self._groups_of,
+            OF_SYSTEM: self._of_system,
         }
 
     def _list(self, request: Request) -> Answer:
         return _listed([topic.name for topic in self._host.topics])
 
+    def _all(self, request: Request) -> Answer:
+        """Those that config/topics.json names."""
+        return Answer(body=compact(topic_table(*load_topics(self._host.settings.layout))).encode())
+
     def _of_cluster(self, request: Request) -> Answer:
         """None for a cluster that there is not, as with RocketMQ."""
         return self._list(request) if request.fields["cluster"] == CLUSTER else _listed([])
+
+    def _of_system(self, request: Request) -> Answer:
+        """The broker's own; those of a group's retries and dead letters are the group's."""
+        own = [topic.name for topic in self._host.topics if reserved_topic(topic.name) is not None]
+        return _listed([name for name in own if not name.startswith("%")])
 
     def _groups_of(self, request: Request) -> Answer:
         """Groups that have an offset in one of the topic's queues."""

@@ -1,0 +1,204 @@
+"""Goal: what an operator does now and then with RocketMQ's tools works: looks at queues and at all groups, changes settings,
+takes the broker out of the routes, keeps values in the name server.
+
+Method: the requests of mqadmin over the socket, beside OrbitMQ's own client on the same broker. The real mqadmin runs in
+tests/interop/test_mqadmin_commands.py. Of remoting/admin: broker_changes.py, name_server_values.py, queue_units.py,
+properties_text.py; and of store/name_server_values.py.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import orbitmq
+from orbitmq.remoting.admin.properties_text import properties_text, read_properties
+from orbitmq.store import name_server_values
+from orbitmq.store.layout import StoreLayout
+from orbitmq.store.settings_file import read as settings_of
+from tests.actors.remoting_client import ROUTE, Remote, Said
+from tests.actors.test_gateway_admin import indexed, queue_map
+from tests.trees import kill, small_broker
+from tests.waiting import until
+
+UPDATE_CONFIG, ALL_TOPICS, CLEAN_QUEUES, CLEAN_TOPICS = 25, 21, 306, 316
+PUT, GET, DELETE, LIST, NAMES_CONFIG = 100, 101, 102, 219, 319
+WIPE, ADD, STATISTICS, PROGRESS_OF_ALL, UNITS = 205, 327, 315, 317, 321
+SUCCESS, SYSTEM_ERROR, NOT_FOUND = 0, 1, 22
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    return tmp_path / "store"
+
+
+@pytest.fixture
+def broker(store: Path) -> Iterator[orbitmq.Broker]:
+    with small_broker(store, listen="127.0.0.1:0") as broker:
+        broker.create_topic("t", 2)
+        yield broker
+
+
+@pytest.fixture
+def remote(broker: orbitmq.Broker) -> Iterator[Remote]:
+    with Remote(broker.status().listens) as remote:
+        yield remote
+
+
+def content(said: Said) -> Any:
+    assert said.code == SUCCESS, said
+    return json.loads(said.body)
+
+
+def fill(broker: orbitmq.Broker, *counts: int) -> None:
+    """So many messages to queues 0, 1, ... of topic t, with the tag that RocketMQ's documents show."""
+    with broker.producer() as producer:
+        for queue, count in enumerate(counts):
+            for _ in range(count):
+                producer.send("t", b"body", queue=queue, tags="TagA")
+    indexed(broker)
+
+
+def test_the_units_of_a_queue(broker: orbitmq.Broker, remote: Remote) -> None:
+    """Goal: they are those of the ConsumeQueue, from the index on, and no more than were asked for."""
+    fill(broker, 0, 5)
+    asked = {"topic": "t", "queueId": 1, "consumerGroup": "g"}
+    told = content(remote.ask(UNITS, **asked, index=2, count=2))
+    assert (told["minQueueIndex"], told["maxQueueIndex"]) == (0, 5)
+    with broker.consumer("g", ["t"], start="earliest") as consumer:
+        places = [message.physical_offset for message in consumer.poll_batch(5, timeout=10)]
+    sizes = {unit["physicSize"] for unit in told["queueData"]}
+    assert [unit["physicOffset"] for unit in told["queueData"]] == places[2:4] and sizes == {places[1] - places[0]}
+    assert {unit["tagsCode"] for unit in told["queueData"]} == {2598919}, "Java's hash of TagA"
+    for index, count, wanted in ((4, 10, 1), (5, 10, 0), (90, 1, 0), (-7, 1, 1), (0, -1, 0), (0, 1 << 40, 5)):
+        assert len(content(remote.ask(UNITS, **asked, index=index, count=count))["queueData"]) == wanted
+    for wrong in ({"topic": "none"}, {"queueId": 2}, {"queueId": -1}, {"queueId": "x"}):
+        assert remote.ask(UNITS, **{**asked, **wrong}, index=0, count=1).code == SYSTEM_ERROR
+
+
+def test_how_fast_a_topic_grows(broker: orbitmq.Broker, remote: Remote) -> None:
+    fill(broker, 3, 4)
+    told = content(remote.ask(STATISTICS, statsName="TOPIC_PUT_NUMS", statsKey="t"))
+    assert {window: seen["sum"] for window, seen in told.items()} == {"statsMinute": 7, "statsHour": 7, "statsDay": 7}
+    assert told["statsMinute"]["tps"] == pytest.approx(7 / 60, abs=1e-4)
+    for kind, key in (("TOPIC_PUT_NUMS", "none"), ("GROUP_GET_NUMS", "t@g"), ("x", "t")):
+        assert remote.ask(STATISTICS, statsName=kind, statsKey=key).code == SYSTEM_ERROR
+
+
+def test_the_progress_of_all_groups(broker: orbitmq.Broker, remote: Remote) -> None:
+    fill(broker, 4, 2)
+    with broker.consumer("done", ["t"], start="earliest") as consumer:
+        assert sum(len(consumer.poll_batch(6, timeout=10)) for _ in range(1)) == 6
+        consumer.commit()
+    with broker.consumer("half", ["t"], start="earliest") as consumer:
+        assert len(consumer.poll_batch(3, timeout=10)) == 3
+        consumer.commit()
+    text = remote.ask(PROGRESS_OF_ALL, isOrder="false").body.decode()
+    assert re.match(r'\{"brokerAddr":"127\.0\.0\.1:\d+","consumeStatsList":\[\{"done":\[', text)
+    done, _, half = text.partition('"half"')
+    of_done, of_half = (queue_map(part) for part in (done, half))
+    assert all({seen[offset] for seen in of_done.values()} == {4, 2} for offset in ("consumerOffset", "brokerOffset"))
+    behind = sum(seen["brokerOffset"] - seen["consumerOffset"] for seen in of_half.values())
+    assert text.endswith(f'"totalDiff":{behind}}}') and behind <= 3
+    assert content(remote.ask(PROGRESS_OF_ALL, isOrder="true"))["consumeStatsList"] == []
+
+
+def test_a_broker_is_taken_out_of_the_routes(broker: orbitmq.Broker, remote: Remote) -> None:
+    """Goal: producers find no queue to write to, until it is taken back. A topic that may not be written stays so."""
+    broker.create_topic("sealed", 1)
+    broker.set_permissions("sealed", read=True, write=False)
+
+    def perm(topic: str) -> int:
+        return int(content(remote.ask(ROUTE, topic=topic))["queueDatas"][0]["perm"])
+
+    count = sum(1 for topic in broker.topics() if topic.name != "sealed")
+    assert remote.ask(WIPE, brokerName="another").fields == {"wipeTopicCount": "0"}
+    assert (perm("t"), perm("sealed")) == (6, 4)
+    assert int(remote.ask(WIPE, brokerName=broker.name).fields["wipeTopicCount"]) >= count
+    assert (perm("t"), perm("sealed")) == (4, 4)
+    assert remote.ask(WIPE, brokerName=broker.name).fields == {"wipeTopicCount": "0"}
+    with broker.producer() as producer:
+        producer.send("t", b"local programs ask nobody for a route")
+    assert int(remote.ask(ADD, brokerName=broker.name).fields["addTopicCount"]) >= count
+    assert (perm("t"), perm("sealed")) == (6, 4)
+
+
+def test_values_in_the_name_server(broker: orbitmq.Broker, remote: Remote, store: Path) -> None:
+    """Goal: they outlive the gateway, as they outlive RocketMQ's name server."""
+    assert remote.ask(GET, namespace="n", key="k").code == NOT_FOUND == remote.ask(LIST, namespace="n").code
+    for key, value in (("k", "first"), ("k", "second"), ("l", "ü=\n")):
+        assert remote.ask(PUT, namespace="n", key=key, value=value).code == SUCCESS
+    kill(broker, "gateway")
+    with Remote(broker.status().listens) as again:
+        assert again.ask(GET, namespace="n", key="k").fields == {"value": "second"}
+        assert content(again.ask(LIST, namespace="n")) == {"table": {"k": "second", "l": "ü=\n"}}
+        assert again.ask(GET, namespace="m", key="k").code == NOT_FOUND
+        for key in ("k", "l", "l"):
+            assert again.ask(DELETE, namespace="n", key=key).code == SUCCESS
+        assert again.ask(LIST, namespace="n").code == NOT_FOUND
+        layout = StoreLayout.at(store)
+        assert name_server_values.load(layout) == {}
+        layout.name_server_values.write_bytes(b'{"configTable": [')
+        said = again.ask(GET, namespace="n", key="k")
+        assert said.code == SYSTEM_ERROR and "name-server-values.json" in str(said.remark)
+        settings = read_properties(again.ask(NAMES_CONFIG).body)
+        assert settings["listenPort"] == broker.status().listens.rpartition(":")[2]
+        assert settings["kvConfigPath"] == str(layout.name_server_values)
+
+
+def test_settings_of_the_broker(broker: orbitmq.Broker, remote: Remote, store: Path) -> None:
+    """Goal: they are put where `orbitmq config` puts them, all or none; what cannot be changed is refused with the reason."""
+    good = {"transactionTimeOut": "7000", "autoCreateTopicEnable": "false", "flushDiskType": "SYNC_FLUSH"}
+    assert remote.ask(UPDATE_CONFIG, body=properties_text(good)).code == SUCCESS
+    values = settings_of(StoreLayout.at(store)).values
+    assert (values["transaction_timeout_s"], values["auto_create_topics"], values["flush"]) == (7, False, "batch")
+    for name, value, why in (
+        ("listenPort", "1", "listenPort cannot be changed here"),
+        ("flushDiskType", "NEVER", "neither SYNC_FLUSH nor ASYNC_FLUSH"),
+        ("autoCreateTopicEnable", "yes", "neither true nor false"),
+        ("transactionCheckMax", "many", "many"),
+        ("fileReservedTime", "-3", "retention_hours"),
+    ):
+        said = remote.ask(UPDATE_CONFIG, body=properties_text({"transactionTimeOut": "9000", name: value}))
+        assert said.code == SYSTEM_ERROR and why in str(said.remark), said
+    assert settings_of(StoreLayout.at(store)).values["transaction_timeout_s"] == 7
+
+
+def test_all_topics(broker: orbitmq.Broker, remote: Remote) -> None:
+    table = content(remote.ask(ALL_TOPICS))["topicConfigTable"]
+    shape = {"topicName": "t", "readQueueNums": 2, "writeQueueNums": 2, "perm": 6}
+    assert shape.items() <= table["t"].items()
+
+
+@pytest.mark.parametrize("code", [CLEAN_QUEUES, CLEAN_TOPICS])
+def test_there_is_nothing_to_clean(broker: orbitmq.Broker, remote: Remote, store: Path, code: int) -> None:
+    """Goal: the answer is true: a deleted topic's queues go without it."""
+    fill(broker, 1, 1)
+    broker.delete_topic("t")
+    assert remote.ask(code).code == SUCCESS
+    folder = StoreLayout.at(store).root / "consumequeue" / "t"
+    until(lambda: not folder.exists(), "the files of the queues to go")
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        (b"a=1\nb = x=y \n# c=3\n\n!d=4\n", {"a": "1", "b": "x=y"}),
+        (b"path=C:\\\\x\r\n", {"path": "C:\\x"}),
+        (b"", {}),
+        (b"alone", {"alone": ""}),
+    ],
+)
+def test_properties(text: bytes, values: dict[str, str]) -> None:
+    assert read_properties(text) == values
+    assert read_properties(properties_text(values)) == values
+
+
+def test_a_property_without_a_name() -> None:
+    with pytest.raises(ValueError, match="no name"):
+        read_properties(b"=1\n")
