@@ -80,9 +80,9 @@ class DueChecks:
 
     @property
     def pause_s(self) -> float:
-        """Until the next look."""
+        """Until the next look; 0 if more were due than one look gives."""
         due_s = self._known[0].due_s - time.monotonic() if self._known else FAR_S
-        return max(LOOK_S_MIN, min(self._look_s, due_s))
+        return 0.0 if due_s <= 0 else max(LOOK_S_MIN, min(self._look_s, due_s))
 
     def _begin(self, attachment: Attachment) -> None:
         """In another life of the broker, or another broker of this name."""

@@ -17,6 +17,7 @@ from rich.table import Table
 
 from scripts.benchmark import (
     ceiling,
+    checks,
     dataset,
     delays,
     drain,
@@ -45,7 +46,7 @@ from scripts.benchmark.stage import stage
 MEASURES: tuple[Measure, ...] = (
     *stream.MEASURES, *sends.MEASURES, *latency.MEASURES, *ladder.MEASURES, *drain.MEASURES, *filters.MEASURES,
     *queues.MEASURES, *lifecycle.MEASURES, *locks.MEASURES, *delays.MEASURES, *work.MEASURES, *transactions.MEASURES,
-    *topics.MEASURES, *exact.MEASURES, *request.MEASURES, *gateway.MEASURES, *dataset.MEASURES,
+    *checks.MEASURES, *topics.MEASURES, *exact.MEASURES, *request.MEASURES, *gateway.MEASURES, *dataset.MEASURES,
     *read.MEASURES, *planning.MEASURES, *memory.MEASURES, *instead.MEASURES,
 )  # fmt: skip
 FAMILIES = ("gateway", "spark", "work")

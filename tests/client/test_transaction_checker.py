@@ -23,7 +23,7 @@ import pytest
 
 import orbitmq
 from orbitmq.client.check_function import CheckAnswer
-from orbitmq.client.due_checks import LOOK_S, LOOK_S_MIN, DueChecks
+from orbitmq.client.due_checks import AT_ONCE, LOOK_S, LOOK_S_MIN, DueChecks
 from orbitmq.client.open_transactions import OpenTransaction
 from orbitmq.errors import GroupNameError, SettingError, TransactionSettled
 from orbitmq.store import config
@@ -231,6 +231,20 @@ def test_each_half_is_looked_at_once(started: Started) -> None:
             until(lambda number=number: due.take() == [] and len(seen) > number, "it to be seen")
     assert seen == [b"%d" % number for number in range(20)] and due.take() == []
     assert LOOK_S_MIN <= due.pause_s <= LOOK_S
+
+
+def test_what_else_is_due_does_not_wait(started: Started) -> None:
+    """When more are due than are given at once, the others follow without a pause."""
+    broker = started(LONG, transaction_timeout_s=0)
+    with broker.producer() as producer:
+        for number in range(2 * AT_ONCE + 3):
+            producer.transaction("t", b"%d" % number)
+        until(lambda: len(broker.open_transactions()) == 2 * AT_ONCE + 3, "all to be indexed")
+    due = DueChecks(broker.connection, lambda transaction: True, lambda: False)
+    found = []
+    for _ in range(3):
+        found.append((len(due.take()), due.pause_s > 0))
+    assert found == [(AT_ONCE, False), (AT_ONCE, False), (3, True)]
 
 
 def test_how_often_it_was_asked_is_listed(started: Started) -> None:
