@@ -20,7 +20,7 @@ from orbitmq.actors.guard import Guard
 from orbitmq.errors import SettingError
 from orbitmq.native._core import ffi, lib
 from tests.actors.remoting_client import CLUSTER, HEARTBEAT, PULL, QUERY_OFFSET, ROUTE, SEND_V2, UNREGISTER, Remote, records
-from tests.native import acl_model
+from tests.actors.remoting_kinds import Signing
 from tests.native.remoting_model import BINARY, JSON
 from tests.trees import kill, small_broker
 from tests.waiting import until
@@ -45,20 +45,6 @@ SECRETS = {"operator": "12345678", "producer": "of-the-producer", "consumer": "o
 MAKE_TOPIC = 17
 SUCCESS, SYSTEM_ERROR, NOT_SUPPORTED = 0, 1, 3
 REFUSED = "org.apache.rocketmq.acl.common.AclException: "
-
-
-class Signing(Remote):
-    """A client that signs what it asks."""
-
-    def __init__(self, listens: str, access: str, secret: str, form: int = JSON) -> None:
-        super().__init__(listens, form)
-        self._access, self._secret = access, secret
-
-    def frame(self, code: int, body: bytes = b"", *, mark: int = 0, **fields: object) -> bytes:
-        texts = {name: value.decode() if isinstance(value, bytes) else str(value) for name, value in fields.items()}
-        texts["AccessKey"] = self._access
-        texts["Signature"] = acl_model.signature(self._secret, texts, body)
-        return super().frame(code, body, mark=mark, **texts)
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import pytest
 import orbitmq
 from orbitmq.errors import SettingError
 from tests.actors.remoting_client import CLUSTER, Remote
-from tests.actors.test_gateway_tls import CERTIFICATES, Secure
+from tests.actors.remoting_kinds import CERTIFICATES, Secure
 from tests.trees import small_broker
 from tests.waiting import until
 

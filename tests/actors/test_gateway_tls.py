@@ -23,24 +23,11 @@ import pytest
 import orbitmq
 from orbitmq.errors import SettingError
 from tests.actors.remoting_client import CLUSTER, ROUTE, SEND_V2, Remote, records
+from tests.actors.remoting_kinds import CERTIFICATES, Secure
 from tests.trees import actors, kill, small_broker
 from tests.waiting import WATCHDOG_S, until
 
-CERTIFICATES = Path(__file__).parent / "certificates"
 SUCCESS, SYSTEM_ERROR = 0, 1
-
-
-class Secure(Remote):
-    """A client with TLS, which believes this certificate alone."""
-
-    def __init__(self, listens: str, name: str = "first", host: str = "127.0.0.1") -> None:
-        super().__init__(listens, host=host)
-        context = ssl.create_default_context(cafile=str(CERTIFICATES / f"{name}.pem"))
-        try:
-            self.socket = context.wrap_socket(self.socket, server_hostname="127.0.0.1")
-        except BaseException:
-            self.socket.close()
-            raise
 
 
 @pytest.fixture

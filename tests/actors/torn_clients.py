@@ -20,8 +20,8 @@ import orbitmq
 from orbitmq.store import record as records_on_disk
 from tests.actors.gateway_fuzz import resident
 from tests.actors.remoting_client import PULL, SEND_V2, Remote, Said, records
+from tests.actors.remoting_kinds import CERTIFICATES, Secure
 from tests.actors.tearing_proxy import TearingProxy
-from tests.actors.test_gateway_tls import CERTIFICATES, Secure
 from tests.trees import actors, small_broker
 from tests.waiting import WATCHDOG_S, until
 

@@ -23,7 +23,7 @@ from tests.crash.chain_account import settle_chain
 from tests.crash.crash_plan import CrashPlan
 from tests.crash.delay_account import settle_delayed
 from tests.crash.ledger import BODY, Account, settle
-from tests.crash.remote_account import settle_remote
+from tests.crash.remote_account import settings_for_remote, settle_remote
 from tests.crash.transaction_account import CHECKS_MAX, settle_transactions
 from tests.crash.work_account import chosen, failures, wrongs
 from tests.crash.worker import (
@@ -114,7 +114,7 @@ class Load:
         self.seed = seed
         self.rng = random.Random(seed)
         self.placement = placement
-        self.settings = {**SMALL, **({"listen": "127.0.0.1:0"} if "remote" in roles else {})}
+        self.settings = {**SMALL, **(settings_for_remote(folder) if "remote" in roles else {})}
         self.name = f"crash-{os.getpid()}-{seed}-{folder.name}"[:60]
         self.lives = 0
         self.starts = 0

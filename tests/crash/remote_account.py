@@ -6,13 +6,33 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from pathlib import Path
+from typing import Any
 
 import orbitmq
+from tests.actors.remoting_kinds import CERTIFICATES
 from tests.crash.ledger import BODY, Account
 from tests.crash.worker import REMOTE
 from tests.trees import everything
 
 Message = tuple[int, ...]
+PLAIN_HOST = "127.0.0.2"
+ACCOUNT, SECRET = "the-crowd", "of-the-crowd"
+RULES = f"""\
+globalWhiteRemoteAddresses: [{PLAIN_HOST}]
+accounts:
+- accessKey: {ACCOUNT}
+  secretKey: {SECRET}
+  defaultTopicPerm: PUB|SUB
+  defaultGroupPerm: PUB|SUB
+"""
+
+
+def settings_for_remote(folder: Path) -> dict[str, Any]:
+    """A gateway for clients that sign, or come from PLAIN_HOST, with and without TLS."""
+    rules = folder / "plain_acl.yml"
+    rules.write_text(RULES)
+    tls = {f"tls_{kind}": str(CERTIFICATES / f"first.{end}") for kind, end in (("cert", "pem"), ("key", "key"))}
+    return {"listen": "127.0.0.1:0", "acl": str(rules), **tls}
 
 
 def settle_remote(client: orbitmq.Client, folder: Path, account: Account) -> None:

@@ -1,6 +1,7 @@
 """A role of the load (worker.py): a client of RocketMQ's protocol. It sends numbered messages alone and in batches, some as
 requests to which it replies, ends half messages that it has begun, commits an offset, pulls what was acknowledged, and gives
-some of it back as dead letters. It sends nothing twice, so nothing may come twice.
+some of it back as dead letters. It sends nothing twice, so nothing may come twice. It signs what it asks, or speaks TLS too, or
+comes from where neither is asked for. Beside it, somebody with a wrong key asks in vain.
 
 Lines of its ledger: "s NUMBER" before a send, "a NUMBER QUEUE OFFSET" after its answer; "b FIRST COUNT" before a batch, which
 is answered as its single messages are; "h NUMBER" before a half message is begun, and "c NUMBER" after its commit was answered;
@@ -18,9 +19,12 @@ import orbitmq
 from orbitmq import errors
 from orbitmq.shm.reply_topic import REPLY_TOPIC
 from tests.actors.remoting_client import PULL, Remote, Said, records
+from tests.actors.remoting_kinds import SecureSigning, Signing
+from tests.crash.remote_account import ACCOUNT, PLAIN_HOST, SECRET
 
 BATCH, COMMIT_OFFSET, END, MEMBERS, HEARTBEAT, BACK, REPLY = 320, 15, 37, 38, 34, 36, 325
 SUCCESS, FOUND_NOTHING, NOT_SERVED = 0, 19, (1, 14, 17)
+REFUSED = "AclException"
 COMMIT = 8
 QUEUES = 4
 AWAY = (errors.BrokerError, errors.TimedOut)
@@ -44,12 +48,26 @@ class RemoteLoad:
 
     def run(self, over: Callable[[], bool]) -> None:
         """Until the gateway is gone, or it is over. Raises: AssertionError: an answer is wrong."""
-        with suppress(OSError, *AWAY), Remote(self._client.status().listens) as remote:
+        with suppress(OSError, *AWAY), self._connected(SECRET) as remote:
             opaque = remote.put(HEARTBEAT, BEAT % self._who)
             remote.until(opaque)
             while not over():
                 deeds = (self._send, self._batch, self._transact, self._request, self._pull, self._commit, self._give_back)
-                self._rng.choice(deeds)(remote)
+                self._rng.choice((*deeds, self._lie))(remote)
+
+    def _connected(self, secret: str) -> Remote:
+        listens = self._client.status().listens
+        if self._who % 3 == 0 and secret == SECRET:
+            return Remote(listens, host=PLAIN_HOST)
+        return (Signing if self._who % 3 == 1 else SecureSigning)(listens, ACCOUNT, secret)
+
+    def _lie(self, _: Remote) -> None:
+        """Whose key is wrong is refused. What it has sent is noted nowhere, so it may not be stored."""
+        if self._rng.randrange(8):
+            return
+        with self._connected("guessed") as other:
+            other.put(310, self._body(self._take(1)), **other.send_fields(self._topic, 0))
+            assert REFUSED in (other.answered().remark or "")
 
     def _request(self, remote: Remote) -> None:
         """Sends a request, to which it replies itself."""
@@ -135,7 +153,7 @@ class RemoteLoad:
     def _answer(self, remote: Remote, opaque: int) -> Said:
         """Answers come in any order, but here is only one request at a time."""
         said = remote.answered()
-        assert said.opaque == opaque, said
+        assert said.opaque == opaque and REFUSED not in (said.remark or ""), said
         return said
 
     def _take(self, count: int) -> int:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.actors.test_gateway_tls import CERTIFICATES
+from tests.actors.remoting_kinds import CERTIFICATES
 from tests.interop.judge import Files, Judge, JudgeError
 from tests.interop.ours import broker_on
 
