@@ -28,7 +28,7 @@ from orbitmq.remoting.heartbeat import Subscription
 from orbitmq.remoting.host import Host
 from orbitmq.remoting.rare import Rare
 from orbitmq.remoting.registration import Registration
-from orbitmq.remoting.request import AGAIN, SYSTEM_ERROR, Answer, Client, Origin, Request
+from orbitmq.remoting.request import AGAIN, SYSTEM_ERROR, Answer, Client, Forward, Origin, Request
 from orbitmq.shm import runtime
 from orbitmq.shm.control_socket import Answer as Said
 from orbitmq.shm.control_socket import ControlSocket
@@ -40,6 +40,7 @@ ANSWER_S = 5.0  # how long the coordinator may take to answer
 WINDOW = 8192  # sends in flight, of all connections
 RING_MESSAGES = 4  # of the largest size
 TRY_AGAIN_MS = 100
+ASKED_MS = 3000  # how long a client may take to answer another one's question; mqadmin itself waits for 5 s
 MODES = {"permissive": lib.GATEWAY_PLAIN_OR_TLS, "enforcing": lib.GATEWAY_TLS}
 
 
@@ -94,6 +95,10 @@ class Gateway(CoreActor):
             if answer is AGAIN:
                 lib.gateway_again(self.handle, asked)
                 continue
+            if isinstance(answer, Forward):
+                if self._forward(asked, answer):
+                    continue
+                answer = Answer(SYSTEM_ERROR, "the client cannot be asked now: it does not read, or too many are asked")
             crash_point("gateway_worked_out")
             with _header(answer.code, answer.remark, answer.fields) as header:
                 lib.gateway_answer(self.handle, asked, header, answer.body, len(answer.body))
@@ -138,6 +143,11 @@ class Gateway(CoreActor):
     def _tell(self, client: Client, code: int, fields: Mapping[str, str], body: bytes) -> bool:
         with _header(code, None, fields) as header:
             return bool(lib.gateway_tell(self.handle, tuple(client), header, body, len(body)))
+
+    def _forward(self, asked: Any, forward: Forward) -> bool:
+        body = forward.body
+        with _header(forward.code, None, forward.fields) as header:
+            return bool(lib.gateway_forward(self.handle, asked, tuple(forward.client), header, body, len(body), ASKED_MS))
 
     def _name(self, client: Client, client_id: str) -> None:
         piece = Piece(client_id)

@@ -12,7 +12,7 @@ from orbitmq.remoting.members import Members
 from orbitmq.remoting.name_server import NameServer
 from orbitmq.remoting.offsets import Offsets
 from orbitmq.remoting.producers import Producers
-from orbitmq.remoting.request import NOT_SUPPORTED, SYSTEM_ERROR, Answer, Answers, Client, Request
+from orbitmq.remoting.request import NOT_SUPPORTED, SYSTEM_ERROR, Answer, Answers, Client, Forward, Request
 from orbitmq.remoting.send_backs import SendBacks
 from orbitmq.remoting.sends import Sends
 
@@ -34,7 +34,7 @@ class Rare:
             **Administration(host, self._clients, self._members.consumers, self.producers).answers,
         }
 
-    def answer(self, request: Request) -> Answer:
+    def answer(self, request: Request) -> Answer | Forward:
         """Never raises for what a client sent."""
         self.producers.hear(request)
         self._clients.hear(request)

@@ -57,9 +57,19 @@ class Answer:
     body: bytes = field(default=b"", repr=False)
 
 
+@dataclass(frozen=True, slots=True)
+class Forward:
+    """No answer: another client is asked, and what it answers is the answer. body, fields: of what it is asked."""
+
+    client: Client
+    code: int
+    fields: dict[str, str]
+    body: bytes = field(default=b"", repr=False)
+
+
 # No answer: what the loop lacked for the request is there now, or cannot be, and the loop is to serve it.
 AGAIN = Answer(-1)
 
 # Answers requests of some codes. Raises: KeyError: a field is missing. ValueError: one cannot be read. OrbitError, OSError: as
 # Host.ask.
-Answers = dict[int, Callable[[Request], Answer]]
+Answers = dict[int, Callable[[Request], Answer | Forward]]

@@ -23,6 +23,8 @@ bool gateway_gone(struct gateway *gateway, struct gateway_client *client);
 bool gateway_tell(struct gateway *gateway, struct gateway_client client, struct remoting_header *header, const uint8_t *body,
                   uint32_t body_size);
 void gateway_name(struct gateway *gateway, struct gateway_client client, struct slice id);
+bool gateway_forward(struct gateway *gateway, const struct gateway_request *request, struct gateway_client client,
+                     struct remoting_header *header, const uint8_t *body, uint32_t body_size, uint32_t limit_ms);
 bool gateway_give_up(struct gateway *gateway, uint64_t offset, uint64_t physical_offset);
 bool gateway_subscribe(struct gateway *gateway, struct slice group, struct slice topic, bool sql, struct slice text);
 void gateway_unsubscribe(struct gateway *gateway, struct slice group);

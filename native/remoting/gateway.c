@@ -168,8 +168,10 @@ static enum gateway_served serve(struct gateway *gateway, struct connection *con
 {
     const struct gateway_asker asker = gateway_asker(connection, header, frame->type);
     const uint8_t *const body = connection->in + connection->in_from + frame->body_at;
-    if (header->flag & REMOTING_RESPONSE)
-        return GATEWAY_SERVED; /* to nothing that we asked */
+    if (header->flag & REMOTING_RESPONSE) {
+        gateway_forwarded(gateway, connection, header, (struct slice){body, frame->body_size});
+        return GATEWAY_SERVED;
+    }
     if (!connection->parsed && !gateway_admits(gateway, &asker, connection->peer, header, (struct slice){body, frame->body_size}))
         return GATEWAY_SERVED;
     switch (header->code) {
@@ -378,7 +380,10 @@ static void end_idle(struct gateway *gateway)
         malloc_trim(0); /* they lie scattered, and would stay resident */
 }
 
-static uint32_t serve_waiters(struct gateway *gateway) { return gateway_look_at_holds(gateway) + gateway_push_replies(gateway); }
+static uint32_t serve_waiters(struct gateway *gateway) 
+{
+    return gateway_look_at_holds(gateway) + gateway_push_replies(gateway) + gateway_look_at_forwards(gateway);
+}
 
 /* Sleeps at most timeout_ms, unless there is news for those who wait for messages. As epoll_wait. */
 static int await_events(struct gateway *gateway, struct epoll_event *events, int timeout_ms)

@@ -68,6 +68,11 @@ bool gateway_tell(struct gateway *gateway, struct gateway_client client, struct 
 /* What a client calls itself. Replies that name it are sent to it. */
 void gateway_name(struct gateway *gateway, struct gateway_client client, struct slice id);
 
+/* Instead of an answer: asks that client, whose answer is passed on; or an error, if it has not answered after limit_ms or its connection has
+ * ended. Code and fields of the header are the caller's. False: it is gone or does not read, or too many were asked; nothing was done. */
+bool gateway_forward(struct gateway *gateway, const struct gateway_request *request, struct gateway_client client,
+                     struct remoting_header *header, const uint8_t *body, uint32_t body_size, uint32_t limit_ms);
+
 /* Has the transaction of this half message given up (SETTLE_GIVE_UP): the offset in its queue, and in the log. False: not now. */
 bool gateway_give_up(struct gateway *gateway, uint64_t offset, uint64_t physical_offset);
 

@@ -22,6 +22,7 @@ enum gateway_code {
     GATEWAY_BAD_FILTER = 23,
     GATEWAY_NO_SUBSCRIPTION = 24,
     GATEWAY_NO_GROUP = 26,
+    GATEWAY_SILENT = 207,
 };
 enum gateway_ask { GATEWAY_SEND = 10, GATEWAY_PULL = 11, GATEWAY_MAX_OFFSET = 30, GATEWAY_MIN_OFFSET = 31, GATEWAY_BACK = 36, GATEWAY_END = 37,
                    GATEWAY_SEND_V2 = 310, GATEWAY_SEND_BATCH = 320, GATEWAY_REPLY = 324, GATEWAY_REPLY_V2 = 325 };
@@ -64,6 +65,14 @@ struct gateway_pull {
     struct gateway_filter *filter; /* NULL: all */
 };
 
+/* A request that was passed on to another client, whose answer is awaited. */
+#define GATEWAY_FORWARDS 256u
+struct gateway_forward {
+    struct gateway_asker asker, to;
+    int32_t opaque;    /* towards that client */
+    uint64_t until_ms; /* CLOCK_MONOTONIC */
+};
+
 /* Replies that clients may wait for. */
 #define GATEWAY_REPLY_QUEUES 8u
 #define GATEWAY_REPLY_TAG 255u
@@ -100,6 +109,8 @@ struct gateway {
     struct gateway_client gone[GATEWAY_CONNECTIONS]; /* those that Python knows and that have ended */
     uint32_t gone_count;
     uint32_t told;             /* requests to clients */
+    struct gateway_forward forwards[GATEWAY_FORWARDS];
+    uint32_t forward_count;
     struct gateway_sent *sent; /* a ring of `window` */
     uint64_t sent_from, sent_to;
     char *ids;                 /* room for those of one answer */
@@ -123,6 +134,14 @@ enum gateway_served { GATEWAY_SERVED, GATEWAY_STALLED, GATEWAY_ASKED };
 uint32_t gateway_serve(struct gateway *gateway, struct connection *connection, bool readable);
 void gateway_forget_parsed(struct connection *connection);
 void gateway_remove(struct connection **list, uint32_t *count, const struct connection *connection);
+
+/* gateway_python.c: a request that was left to Python is done; what came behind it is served. */
+void gateway_pass_asked(struct gateway *gateway, const struct gateway_request *request);
+
+/* gateway_forward.c: a client's answer to what was passed on to it; and those that answer no more. */
+void gateway_forwarded(struct gateway *gateway, const struct connection *connection, const struct remoting_header *header,
+                       struct slice body);
+uint32_t gateway_look_at_forwards(struct gateway *gateway);
 
 /* gateway_answer.c */
 struct gateway_asker gateway_asker(const struct connection *connection, const struct remoting_header *header, uint8_t type);

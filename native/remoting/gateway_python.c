@@ -20,6 +20,18 @@ bool gateway_asked(struct gateway *gateway, struct gateway_request *request)
     return true;
 }
 
+void gateway_pass_asked(struct gateway *gateway, const struct gateway_request *request)
+{
+    struct connection *const connection = gateway->connections[request->client.connection];
+    struct remoting_frame frame;
+    remoting_frame(connection->in + connection->in_from, connection->in_to - connection->in_from, &frame);
+    gateway_remove(gateway->asked, &gateway->asked_count, connection);
+    connection->asked = false;
+    gateway_forget_parsed(connection);
+    connection_pass(connection, frame.size);
+    gateway_serve(gateway, connection, false);
+}
+
 void gateway_answer(struct gateway *gateway, const struct gateway_request *request, struct remoting_header *answer, const uint8_t *body,
                     uint32_t body_size)
 {
@@ -31,11 +43,7 @@ void gateway_answer(struct gateway *gateway, const struct gateway_request *reque
     struct iovec pieces[2] = {{0}, {(void *)(uintptr_t)body, body_size}};
     gateway->answer = *answer;
     gateway_finish(gateway, &asker, pieces, 2);
-    gateway_remove(gateway->asked, &gateway->asked_count, connection);
-    connection->asked = false;
-    gateway_forget_parsed(connection);
-    connection_pass(connection, frame.size);
-    gateway_serve(gateway, connection, false); /* what came behind it */
+    gateway_pass_asked(gateway, request);
 }
 
 void gateway_again(struct gateway *gateway, const struct gateway_request *request)

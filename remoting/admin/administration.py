@@ -9,6 +9,7 @@ from orbitmq.remoting.admin.groups import Groups
 from orbitmq.remoting.admin.log_view import LogView
 from orbitmq.remoting.admin.messages import Messages
 from orbitmq.remoting.admin.name_server_values import NameServerValues
+from orbitmq.remoting.admin.questions import Questions
 from orbitmq.remoting.admin.queue_units import QueueUnits
 from orbitmq.remoting.admin.topics import Topics
 from orbitmq.remoting.clients import Clients
@@ -24,5 +25,5 @@ class Administration:
         connections = Connections(host, log, clients, consumers, producers)
         topics = Topics(host, log), QueueUnits(host, log), Messages(host, log)
         brokers = Brokers(host, log), BrokerChanges(host), NameServerValues(host)
-        kinds = *topics, *brokers, Groups(host, log), connections
+        kinds = *topics, *brokers, Groups(host, log), connections, Questions(host, log, consumers)
         self.answers: Answers = {code: answer for kind in kinds for code, answer in kind.answers.items()}

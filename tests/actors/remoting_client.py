@@ -73,6 +73,12 @@ class Remote:
         self.socket.sendall(self.frame(code, body, mark=mark, **fields))
         return self._opaque
 
+    def reply(self, opaque: int, code: int, body: bytes = b"", remark: bytes | None = None, **fields: object) -> None:
+        """Answers a request of the broker's."""
+        told = {name.encode(): str(value).encode() for name, value in fields.items()}
+        write = model.write_json if self.form == JSON else model.write_binary
+        self.socket.sendall(model.frame(self.form, write(Header(code, 0, 407, opaque, 1, remark, told)), body))
+
     def take(self) -> Said:
         """The next answer. Raises: ConnectionError: the connection was closed."""
         form, header, fields, body = self._next()

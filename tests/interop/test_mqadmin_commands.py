@@ -9,10 +9,12 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import orbitmq
 from tests.interop.judge import Judge
 from tests.interop.test_mqadmin import CLUSTER, NAME, Tool, broker, form, ours, theirs  # noqa: F401
+from tests.waiting import until
 
 BROKER, ADDRESS, FOLDER = "(broker)", "(address)", "(folder)"
 COMMANDS = {
@@ -84,6 +86,28 @@ def test_a_broker_out_of_the_routes(judge: Judge, broker: orbitmq.Broker, ours: 
     for command, perm in (("wipeWritePerm", 4), ("addWritePerm", 6)):
         assert f"in name server[{broker.status().listens}] OK" in ours(command, "-b", NAME)
         assert f'"perm":{perm}' in re.sub(r"\s", "", ours("topicRoute", "-t", "orders"))
+
+
+def test_questions(judge: Judge, broker: orbitmq.Broker, ours: Tool) -> None:  # noqa: F811
+    """Goal: consumerStatus shows what Java's consumer does, and queryMsgById has it process one message again."""
+    broker.create_topic("orders", queues=1)
+    with broker.producer() as producer:
+        receipt = producer.send("orders", b"once more")
+    judge.ask("visit", names=broker.status().listens)
+    try:
+        judge.ask("join", member="one", topic="orders", group="readers", tags="*", broadcast=False)
+        seen: list[Any] = []
+        until(lambda: len(seen) >= 1 or seen.extend(judge.ask("came", member="one")), "the message")
+        (client,) = re.findall(r"^([\d.]+@one) ", ours("consumerConnection", "-g", "readers"), re.MULTILINE)
+        said = ours("consumerStatus", "-g", "readers", "-i", client)
+        for words in ("PROP_CONSUME_TYPE", "#Consumer RT&TPS#", "orders"):
+            assert words in said, said
+        said = ours("queryMsgById", "-i", receipt.id, "-g", "readers", "-d", client)
+        assert "consumeResult=CR_SUCCESS" in said, said
+        until(lambda: len(seen) >= 2 or seen.extend(judge.ask("came", member="one")), "the message again")
+        judge.ask("quit", member="one")
+    finally:
+        judge.ask("leave")
 
 
 def test_the_name_server_s_settings(broker: orbitmq.Broker, ours: Tool) -> None:  # noqa: F811
