@@ -19,9 +19,11 @@ from pathlib import Path
 from typing import Any
 
 import orbitmq
+from tests.actors.gateway_asked import Asked
 from tests.actors.remoting_client import HEARTBEAT, Remote, damaged
 from tests.native.remoting_model import BINARY, FIELDS_MAX, JSON
 from tests.trees import actors, small_broker
+from tests.waiting import until
 
 TOPICS = (
     "t",
@@ -122,6 +124,10 @@ BODIES: tuple[dict[str, Any], ...] = (
     {"topicConfigTable": {"t": {"topicName": "t", "readQueueNums": 4}}, "dataVersion": {"counter": 1, "timestamp": 2}},
     {"offsetTable": {"{\"topic\":\"t\",\"queueId\":0}": 1}},
 )  # fmt: skip
+SEND_FIELDS = (
+    "producerGroup", "topic", "defaultTopic", "defaultTopicQueueNums", "queueId", "sysFlag", "bornTimestamp", "flag",
+    "properties", "batch",
+)  # fmt: skip
 AT_ONCE = 40
 
 
@@ -140,6 +146,8 @@ class Generator:
         draw = self._random
         code = draw.choice(CODES) if draw.random() < 0.98 else draw.randrange(-(1 << 31), 1 << 31)
         remote.form = draw.choice((JSON, BINARY))
+        if draw.random() < 0.2:
+            return self._send(remote)
         if draw.random() < 0.6:  # nearly what it should be
             fields: dict[str, object] = {name: draw.choice(values[:2]).encode() for name, values in TEXT_FIELDS.items()}
             fields |= {name: draw.choice((0, 1, 2, 4)) for name in draw.sample(NUMBER_FIELDS, FIELDS_MAX - len(fields))}
@@ -151,6 +159,20 @@ class Generator:
         return remote.frame(
             code if remote.form == JSON else code & 0x7FFF, self._body(), mark=draw.choice((0, 0, 0, 2, 1)), **fields
         )
+
+    def _send(self, remote: Remote) -> bytes:
+        """One that is good, or nearly, and so is mostly stored: other requests delete topics all the time."""
+        draw = self._random
+        short, batch = draw.random() < 0.7, draw.random() < 0.3
+        named = "abcdefghim" if short else SEND_FIELDS
+        values = ("g", draw.choice("tu"), "TBW102", 4, draw.choice((0, 0, 1, -1)), draw.choice((0, 0, 0, 1, 4)), 5, 7)
+        kept: list[object] = [*values, draw.choice(TEXT_FIELDS["i"][:4]).encode(), b"true" if batch else b"false"]
+        if draw.random() < 0.2:
+            kept[draw.randrange(len(kept))] = draw.choice((self._number, lambda: self._text(draw.choice(TOPICS))))()
+        bodies = [draw.randbytes(draw.choice((0, 1, 8, 300))) for _ in range(draw.randrange(1, 4) if batch else 1)]
+        body = b"".join(_entry(each) for each in bodies) if batch else bodies[0]
+        code = (320 if batch else 310) if short else 10
+        return remote.frame(code, body, mark=draw.choice((0, 0, 2)), **dict(zip(named, kept, strict=True)))
 
     def _some(self, of: list[Any]) -> list[Any]:
         """Few of them, or nearly all."""
@@ -230,17 +252,26 @@ class Generator:
         return value
 
 
-def run(broker: orbitmq.Broker, generator: Generator, count: int) -> Counter[str]:
+def _entry(body: bytes) -> bytes:
+    """A message of a batch."""
+    content = struct.pack(">IIII", 0, 0, 0, len(body)) + body + bytes(2)
+    return struct.pack(">I", 4 + len(content)) + content
+
+
+def run(broker: orbitmq.Broker, generator: Generator, asked: Asked, count: int) -> Counter[str]:
     """Sends so many requests, a heap a connection, and reads all that is answered up to the connection's end. Raises:
-    AssertionError: a good request was not answered behind them, or the gateway has died."""
+    AssertionError: a good request was not answered behind them, the gateway has died, or something is stored that nobody has
+    asked for."""
     told = Counter[str]()
     listens, pid = broker.status().listens, actors(broker)["gateway"].pid
     while told["sent"] < count:
         with Remote(listens) as remote:
             heap = generator.heap(remote)
             remote.form = JSON
+            heap += remote.frame(HEARTBEAT, b"{}")
+            asked.note(heap)
             try:
-                remote.socket.sendall(heap + remote.frame(HEARTBEAT, b"{}"))
+                remote.socket.sendall(heap)
                 remote.socket.shutdown(socket.SHUT_WR)
                 while True:
                     told[f"answer {remote.next_one().code}"] += 1
@@ -252,6 +283,8 @@ def run(broker: orbitmq.Broker, generator: Generator, count: int) -> Counter[str
         assert actors(broker)["gateway"].pid == pid, "the gateway has died"
     with Remote(listens) as remote:
         assert remote.ask(HEARTBEAT, b"{}").code == 0
+    until(lambda: (seen := broker.status().positions).reput == seen.wrote, "reput")
+    told["stored"] = asked.judge(Path(broker.status().store))
     return told
 
 
@@ -269,9 +302,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder, small_broker(Path(folder), listen="127.0.0.1:0") as broker:
         broker.create_topic("t", 4)
         broker.create_topic("u", 1)
-        generator, began, done = Generator(chosen.seed), time.monotonic(), 0
+        generator, asked, began, done = Generator(chosen.seed), Asked(), time.monotonic(), 0
         while done < chosen.count:
-            told = run(broker, generator, min(10_000, chosen.count - done))
+            told = run(broker, generator, asked, min(10_000, chosen.count - done))
             done += told["sent"]
             speed, kept = done / (time.monotonic() - began), resident(actors(broker)["gateway"].pid) >> 10
             print(f"{done:,} requests, {speed:,.0f}/s, {kept:,} KiB; {told.most_common(6)}", flush=True)

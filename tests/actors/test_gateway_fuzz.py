@@ -1,8 +1,9 @@
 """Goal: no request, however wrong, ends the gateway, takes memory or descriptors from it for good, or changes what others
-stored.
+stored; and nothing is stored that none asked for.
 
-Method: a generator of requests of every kind (gateway_fuzz.py, which an hour's run takes further). The decoders alone are
-driven over many more frames, with sanitizers, by native/sanitize/drive_remoting.c."""
+Method: a generator of requests of every kind (gateway_fuzz.py, which an hour's run takes further), and the readable model of
+the protocol, which says what they ask for (gateway_asked.py). The decoders alone are
+driven over many more frames, with sanitizers, by native/sanitize/drive_requests.c."""
 
 from __future__ import annotations
 
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 
 import orbitmq
+from tests.actors.gateway_asked import Asked
 from tests.actors.gateway_fuzz import Generator, resident, run
 from tests.actors.remoting_client import HEARTBEAT, Remote
 from tests.trees import actors, small_broker
@@ -32,16 +34,17 @@ def broker(tmp_path: Path) -> Iterator[orbitmq.Broker]:
 
 
 def test_requests_of_every_kind(broker: orbitmq.Broker, capfd: pytest.CaptureFixture[str]) -> None:
-    generator = Generator(1)
+    generator, asked = Generator(1), Asked(others=("kept",))
     broker.create_topic("kept", 1)
     with broker.producer() as producer:
         producer.send_batch("kept", [b"%d" % n for n in range(100)])
-    told = run(broker, generator, COUNT)
+    told = run(broker, generator, asked, COUNT)
     assert {"answer 0", "answer 1", "answer 3", "answer 17"} <= told.keys(), told
     pid = actors(broker)["gateway"].pid
     descriptors = Path(f"/proc/{pid}/fd")
     before, opened = resident(pid), len(os.listdir(descriptors))  # noqa: PTH208
-    run(broker, generator, COUNT)
+    told += run(broker, generator, asked, COUNT)
+    assert told["stored"] > COUNT // 100, told
     assert resident(pid) - before < GROWTH_MAX
     until(lambda: len(os.listdir(descriptors)) <= opened, "its descriptors to be closed")  # noqa: PTH208
     with broker.consumer(None, topics=["kept"], start="earliest") as consumer:
