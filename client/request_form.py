@@ -40,7 +40,9 @@ def is_request(message: Message) -> bool:
 
 
 def reply_properties(message: Message) -> dict[str, str]:
-    """Those of a reply to this message. Raises: UsageError: it is no request."""
+    """Those of a reply to this message. Raises: TypeError: it is no message. UsageError: it is no request."""
+    if not isinstance(message, Message):
+        raise TypeError(f"could not reply to {message!r:.100}: it is not a Message")
     properties = message.properties
     if not is_request(message):
         place = f"{message.topic}/{message.queue}@{message.offset}"

@@ -94,9 +94,12 @@ class TransactionAdministration:
     def _settle(
         self, doing: str, how: int, transaction: OpenTransaction, durability: Durability | None, timeout: float | None
     ) -> Receipt:
+        from orbitmq.client.open_transactions import OpenTransaction
         from orbitmq.client.settling import settle
         from orbitmq.client.transaction import reworded
 
+        if not isinstance(transaction, OpenTransaction):
+            raise TypeError(f"could not {doing} a transaction: {transaction!r:.100} is not an OpenTransaction")
         half = transaction.message
         try:
             place = half.offset, half.physical_offset

@@ -30,6 +30,7 @@ TESTED_BY: dict[str, str] = {
     "client/aio_requests.py": "tests/client/test_requests.py",
     "client/call.py": "tests/client/test_requests.py",
     "client/calls.py": "tests/client/test_requests.py",
+    "client/request_form.py": "tests/client/test_requests.py",
     "client/reply_reader.py": "tests/client/test_request_model.py",
     "client/committed.py": "tests/client/test_named_producer.py",
     "client/cancel_target.py": "tests/client/test_cancel.py",

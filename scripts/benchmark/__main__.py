@@ -49,14 +49,14 @@ MEASURES: tuple[Measure, ...] = (
     *checks.MEASURES, *topics.MEASURES, *exact.MEASURES, *request.MEASURES, *gateway.MEASURES, *dataset.MEASURES,
     *read.MEASURES, *planning.MEASURES, *memory.MEASURES, *instead.MEASURES,
 )  # fmt: skip
-FAMILIES = ("gateway", "spark", "work")
+FAMILIES = {"gateway": ["gateway_*"], "spark": ["spark_*"], "work": ["work_*", "filter_*", "request_*"]}
 notes = Console(stderr=True)
 
 
 def chosen(names: Sequence[str]) -> list[Measure]:
     """The measures that produce any of these names. A prefix before `*` selects several, and the names of families select
     all of theirs."""
-    names = [f"{name}_*" if name in FAMILIES else name for name in names]
+    names = [each for name in names for each in FAMILIES.get(name, [name])]
     if list(names) == ["none"]:
         return []
     if not names or "all" in names:
@@ -179,9 +179,8 @@ def main() -> int:
         print("\n".join(name for measure in MEASURES for name in measure.names))
         return 0
     measures = chosen(options.names)
-    works = [measure for measure in measures if measure.names[0].startswith("work_")]
-    only_work = bool(measures) and works == measures
-    if options.peers and works:
+    only_work = bool(measures) and all(any(_matches(of, each.names) for of in FAMILIES["work"]) for each in measures)
+    if options.peers and any(_matches("work_*", each.names) for each in measures):
         measures += work_peers.MEASURES + work_rocketmq.MEASURES
     if ceiling.source() is None and any(measure.beside == "ceiling" for measure in measures):
         notes.print("no ceiling.c beside the checkout (shared/bench/ceiling.c or $ORBITMQ_CEILING): no ratios")

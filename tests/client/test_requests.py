@@ -237,6 +237,8 @@ def test_refusals(broker: orbitmq.Broker, name: str) -> None:
             message.reply(b"x")
         with pytest.raises(TypeError):
             message.reply()  # type: ignore[call-arg]
+        with pytest.raises(TypeError, match="could not reply to None: it is not a Message"):
+            broker.reply(None, b"x")  # type: ignore[arg-type]
         for reserved in ("CORRELATION_ID", "REPLY_TO_CLIENT", "TTL", "MSG_TYPE"):
             with pytest.raises(PropertyError, match=r"it is set by request\(\) and reply\(\)"):
                 producer.send(name, b"x", properties={reserved: "1"})

@@ -119,6 +119,12 @@ def test_many_threads_end_each_transaction_once(broker: orbitmq.Broker) -> None:
     assert broker.open_transactions() == []
 
 
+def test_what_is_no_open_transaction(broker: orbitmq.Broker) -> None:
+    for end in (broker.commit_transaction, broker.rollback_transaction):
+        with pytest.raises(TypeError, match="transaction: 'an id' is not an OpenTransaction"):
+            end("an id")  # type: ignore[arg-type]
+
+
 def test_others_end_what_a_dead_producer_has_begun(broker: orbitmq.Broker) -> None:
     """Also after a restart of the writer."""
     child = os.fork()
