@@ -105,7 +105,7 @@ def run(measure: Measure, runs: int | None) -> list[Result]:
 
 
 def _unit(name: str, unit: str) -> str:
-    endings = {"_gain": "times", "_share": "times", "_mb": "MB/s", "_ns": "ns"}
+    endings = {"_gain": "times", "_share": "times", "_mb": "MB/s", "_ns": "ns", "_end_us": "us"}
     return next((of for ending, of in endings.items() if name.endswith(ending)), unit)
 
 

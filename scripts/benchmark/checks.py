@@ -44,7 +44,8 @@ def _check(name: str, count: int, over: Any) -> Callable[[], list[float]]:
     return act
 
 
-def _send(name: str, topic: str, over: Any) -> Callable[[], int]:
+def send(name: str, topic: str, over: Any) -> Callable[[], int]:
+    """Sends until the event `over` is set."""
     producer = orbitmq.connect(name).producer()
 
     def act() -> int:
@@ -77,7 +78,7 @@ def _checked(stage: Stage, count: int, spread_s: float, senders: int) -> tuple[l
         time.sleep(TIMEOUT_S)  # all are due
     actors = set(processor.actors(stage.broker).values())
     checker = Role(_check, stage.name, count, over)
-    roles = [checker, *(Role(_send, stage.name, other, over) for _ in range(senders))]
+    roles = [checker, *(Role(send, stage.name, other, over) for _ in range(senders))]
     ran = sum(map(processor.ran_ns, actors))
     (begin, end, late), *sent = together(*roles)
     ran = sum(map(processor.ran_ns, actors)) - ran
