@@ -51,6 +51,7 @@ class Gateway(CoreActor):
         assert tree.gateway is not None
         super().__init__(tree, PAGE_GATEWAY, tree.gateway.fileno())
         self._complaints = Complaints(tree.settings.name)
+        self._pulled = ffi.new("struct gateway_commit *")
         self._memory: mmap.mmap | None = None
         settings = tree.settings
         limits = (settings.connections_per_address, settings.connections_max, int(1000 * settings.connection_idle_s))
@@ -77,12 +78,14 @@ class Gateway(CoreActor):
         if self._door is not None and not self._door.alive:
             raise ActorError("the gateway's thread for TLS has ended", actor=self.kind)
         self._complain()
+        self._commit()
         self._rare.look()
         limit_ms = min(limit_ms, math.ceil(1000 * self._check_backs.pause_s))
         super().run(limit_ms if self._memory is not None else TRY_AGAIN_MS)
 
     def need(self) -> None:
         """Answers what the loop leaves to Python."""
+        self._commit()
         self._greet()
         gone = ffi.new("struct gateway_client *")
         while lib.gateway_gone(self.handle, gone):
@@ -103,6 +106,18 @@ class Gateway(CoreActor):
             with _header(answer.code, answer.remark, answer.fields) as header:
                 lib.gateway_answer(self.handle, asked, header, answer.body, len(answer.body))
 
+    def _commit(self) -> None:
+        """Hands over what clients have committed with pulls: before each rare request, which may ask for it or move it."""
+        groups: dict[str, list[tuple[str, int, int]]] = {}
+        while lib.gateway_gathered(self.handle, self._pulled):
+            group, topic = (
+                bytes(ffi.buffer(name, size)).decode(errors="replace")
+                for name, size in ((self._pulled.group, self._pulled.group_size), (self._pulled.topic, self._pulled.topic_size))
+            )
+            groups.setdefault(group, []).append((topic, self._pulled.queue_id, self._pulled.offset))
+        for group, offsets in groups.items():
+            self._rare.commit(group, offsets)
+
     def _greet(self) -> None:
         """Has connections that begin with TLS carried to the loop."""
         hello = ffi.new("struct gateway_hello *")
@@ -117,6 +132,7 @@ class Gateway(CoreActor):
                 lib.gateway_adopt(self.handle, hello)
 
     def close(self) -> None:
+        self._commit()
         if self._registration is not None:
             self._registration.close()
         super().close()

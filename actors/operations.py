@@ -207,9 +207,11 @@ class Operations(Administration):
 
     def commit_for_group(self, peer: Peer, question: dict[str, Any]) -> Any:
         """For the gateway only: a group whose members are RocketMQ's clients goes on at [[topic, queue, offset], ...]. A member
-        that knows no offset says -1, which counts as 0."""
+        that knows no offset says -1, which counts as 0. pulled: so they said with pulls, which begin no group."""
         if peer.pid != self._tree.page_pid(PAGE_GATEWAY):
             raise NoPermission(f"cannot commit for a group for process {peer.pid}: only the broker's gateway may ask for that")
+        if question.get("pulled") is True:
+            self._known(question["group"], "commit for")
         self._go_on(peer, question, "commit from a RocketMQ client for")
 
     def report_group(self, peer: Peer, question: dict[str, Any]) -> Any:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
+from orbitmq.errors import OrbitError
 from orbitmq.remoting.host import Host
 from orbitmq.remoting.request import QUERY_NOT_FOUND, Answer, Answers, Request
 
@@ -25,6 +28,16 @@ class Offsets:
         topic, queue, offset = (request.fields[name] for name in ("topic", "queueId", "commitOffset"))
         self._host.ask("commit_for_group", group=request.fields["consumerGroup"], offsets=[[topic, int(queue), int(offset)]])
         return Answer(fields={})
+
+    def take(self, group: str, offsets: list[tuple[str, int, int]]) -> None:
+        """Commits what came with pulls, of a group that there is. Nobody hears of a refusal, for a pull has another answer:
+        clients commit by 15 as well, and hear it there."""
+        try:
+            self._host.ask("commit_for_group", group=group, offsets=offsets, pulled=True)
+        except (OrbitError, OSError):
+            for each in offsets if len(offsets) > 1 else []:  # one of them may be refused alone
+                with suppress(OrbitError, OSError):
+                    self._host.ask("commit_for_group", group=group, offsets=[each], pulled=True)
 
     def _committed(self, group: str, topic: str, queue: int) -> int | None:
         offsets, _ = self._host.ask("committed", group=group)

@@ -24,10 +24,11 @@ class Rare:
         self.producers = Producers()
         self._members = Members(host)
         self._clients = Clients()
+        self._offsets = Offsets(host)
         self._answers: Answers = {
             **NameServer(host).answers,
             **self._members.answers,
-            **Offsets(host).answers,
+            **self._offsets.answers,
             **Locks(host).answers,
             **Sends(host).answers,
             **SendBacks(host).answers,
@@ -49,6 +50,10 @@ class Rare:
             return Answer(SYSTEM_ERROR, f"the request has a field that cannot be read: {error}")
         except (OrbitError, OSError) as error:
             return Answer(SYSTEM_ERROR, str(error))
+
+    def commit(self, group: str, offsets: list[tuple[str, int, int]]) -> None:
+        """What members of the group have committed with pulls: topic, queue, offset."""
+        self._offsets.take(group, offsets)
 
     def look(self) -> None:
         """What is to be done though nobody asks; called at least every second."""

@@ -25,6 +25,13 @@ bool gateway_tell(struct gateway *gateway, struct gateway_client client, struct 
 void gateway_name(struct gateway *gateway, struct gateway_client client, struct slice id);
 bool gateway_forward(struct gateway *gateway, const struct gateway_request *request, struct gateway_client client,
                      struct remoting_header *header, const uint8_t *body, uint32_t body_size, uint32_t limit_ms);
+struct gateway_commit {
+    uint8_t group[255], topic[127];
+    uint32_t group_size, topic_size;
+    uint32_t slot, queue_id;
+    uint64_t offset;
+};
+bool gateway_gathered(struct gateway *gateway, struct gateway_commit *commit);
 bool gateway_give_up(struct gateway *gateway, uint64_t offset, uint64_t physical_offset);
 bool gateway_subscribe(struct gateway *gateway, struct slice group, struct slice topic, bool sql, struct slice text);
 void gateway_unsubscribe(struct gateway *gateway, struct slice group);

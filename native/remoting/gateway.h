@@ -73,6 +73,16 @@ void gateway_name(struct gateway *gateway, struct gateway_client client, struct 
 bool gateway_forward(struct gateway *gateway, const struct gateway_request *request, struct gateway_client client,
                      struct remoting_header *header, const uint8_t *body, uint32_t body_size, uint32_t limit_ms);
 
+/* An offset that clients of a group have committed with a pull since the last look: the newest for each queue. False: no more; then
+ * gathering begins anew. */
+struct gateway_commit {
+    uint8_t group[SEND_GROUP_MAX], topic[TOPIC_NAME_MAX];
+    uint32_t group_size, topic_size;
+    uint32_t slot, queue_id;
+    uint64_t offset;
+};
+bool gateway_gathered(struct gateway *gateway, struct gateway_commit *commit);
+
 /* Has the transaction of this half message given up (SETTLE_GIVE_UP): the offset in its queue, and in the log. False: not now. */
 bool gateway_give_up(struct gateway *gateway, uint64_t offset, uint64_t physical_offset);
 

@@ -65,6 +65,15 @@ struct gateway_pull {
     struct gateway_filter *filter; /* NULL: all */
 };
 
+/* Offsets that were committed with pulls: by group and queue. */
+#define GATEWAY_COMMITS 1024u
+#define GATEWAY_COMMIT_PLACES 2048u
+struct gateway_commits {
+    uint32_t place[GATEWAY_COMMIT_PLACES]; /* by hash: the number of an entry from 1; 0: none */
+    struct gateway_commit entry[GATEWAY_COMMITS];
+    uint32_t count, given;
+};
+
 /* A request that was passed on to another client, whose answer is awaited. */
 #define GATEWAY_FORWARDS 256u
 struct gateway_forward {
@@ -109,6 +118,7 @@ struct gateway {
     struct gateway_client gone[GATEWAY_CONNECTIONS]; /* those that Python knows and that have ended */
     uint32_t gone_count;
     uint32_t told;             /* requests to clients */
+    struct gateway_commits commits;
     struct gateway_forward forwards[GATEWAY_FORWARDS];
     uint32_t forward_count;
     struct gateway_sent *sent; /* a ring of `window` */
@@ -137,6 +147,9 @@ void gateway_remove(struct connection **list, uint32_t *count, const struct conn
 
 /* gateway_python.c: a request that was left to Python is done; what came behind it is served. */
 void gateway_pass_asked(struct gateway *gateway, const struct gateway_request *request);
+
+/* gateway_commit.c: what a pull commits. */
+void gateway_gather(struct gateway *gateway, struct slice group, const struct topic_entry *topic, uint32_t queue_id, uint64_t offset);
 
 /* gateway_forward.c: a client's answer to what was passed on to it; and those that answer no more. */
 void gateway_forwarded(struct gateway *gateway, const struct connection *connection, const struct remoting_header *header,

@@ -7,7 +7,7 @@
 #define PULL_LOOKED 800u       /* messages that a filter is tried on at a time, as RocketMQ does */
 #define PULL_BYTES 262144u     /* after which no further message is added */
 #define HOLD_MAX_MS 30000      /* Java's clients give up after that */
-enum { SYS_SUSPEND = 2, SYS_SUBSCRIPTION = 4 }; /* sysFlag */
+enum { SYS_COMMIT = 1, SYS_SUSPEND = 2, SYS_SUBSCRIPTION = 4 }; /* sysFlag */
 
 int64_t gateway_cursor(struct gateway *gateway, uint32_t slot)
 {
@@ -167,6 +167,16 @@ static bool find_filter(struct gateway *gateway, const struct gateway_asker *ask
     return true;
 }
 
+/* A consumer that keeps its offsets at the broker says with the pull how far it has got. */
+static void gather(struct gateway *gateway, const struct remoting_header *header, uint32_t slot)
+{
+    int64_t offset;
+    uint32_t index;
+    const struct topic_entry *const topic = gateway_topic(gateway, remoting_field(header, "topic"), &index);
+    if (topic && remoting_field_number(header, "commitOffset", &offset) && offset >= 0)
+        gateway_gather(gateway, remoting_field(header, "consumerGroup"), topic, slot - topic->first_slot, (uint64_t)offset);
+}
+
 void gateway_pull(struct gateway *gateway, const struct gateway_asker *asker, const struct remoting_header *header)
 {
     struct gateway_pull pull = {.asker = *asker};
@@ -181,6 +191,8 @@ void gateway_pull(struct gateway *gateway, const struct gateway_asker *asker, co
     }
     if (!find_filter(gateway, asker, header, sys_flag & SYS_SUBSCRIPTION, &pull.filter))
         return;
+    if (sys_flag & SYS_COMMIT)
+        gather(gateway, header, pull.slot);
     pull.offset = (uint64_t)offset;
     pull.most = most > 0 && most < PULL_MOST ? (uint32_t)most : PULL_MOST; /* Go asks for 0 */
     const bool hold = sys_flag & SYS_SUSPEND && suspend_ms > 0 && !gateway->stopping;
