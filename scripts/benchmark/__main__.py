@@ -24,6 +24,7 @@ from scripts.benchmark import (
     exact,
     filters,
     gateway,
+    gateway_crowd,
     ladder,
     latency,
     lifecycle,
@@ -46,8 +47,8 @@ from scripts.benchmark.stage import stage
 MEASURES: tuple[Measure, ...] = (
     *stream.MEASURES, *sends.MEASURES, *latency.MEASURES, *ladder.MEASURES, *drain.MEASURES, *filters.MEASURES,
     *queues.MEASURES, *lifecycle.MEASURES, *locks.MEASURES, *delays.MEASURES, *work.MEASURES, *transactions.MEASURES,
-    *checks.MEASURES, *topics.MEASURES, *exact.MEASURES, *request.MEASURES, *gateway.MEASURES, *dataset.MEASURES,
-    *read.MEASURES, *planning.MEASURES, *memory.MEASURES, *instead.MEASURES,
+    *checks.MEASURES, *topics.MEASURES, *exact.MEASURES, *request.MEASURES, *gateway.MEASURES, *gateway_crowd.MEASURES,
+    *dataset.MEASURES, *read.MEASURES, *planning.MEASURES, *memory.MEASURES, *instead.MEASURES,
 )  # fmt: skip
 FAMILIES = {"gateway": ["gateway_*"], "spark": ["spark_*"], "work": ["work_*", "filter_*", "request_*"]}
 notes = Console(stderr=True)
