@@ -45,6 +45,7 @@ from orbitmq.native._core import lib
 from orbitmq.shm.counters import ActorState
 from orbitmq.shm.crash_point import crash_point
 from orbitmq.shm.frames import error_map
+from orbitmq.shm.means import DESCRIPTORS_MIN
 from orbitmq.store.access import PRIVATE_UMASK
 from orbitmq.store.file_places import misplaced
 from orbitmq.store.file_system import disk_error
@@ -54,7 +55,6 @@ from orbitmq.store.recovery.table import Ending
 from orbitmq.store.setting_sources import VARIABLES, Resolved, resolve
 from orbitmq.store.setting_text import mistyped
 
-DESCRIPTORS_MIN = 64  # for a process of the tree itself and for a few clients
 BEAT_S = 1.0  # longest wait between two heartbeats
 ASK_AGAIN_S = 0.05  # when an actor is asked again to stop: the first signal may have come just before it went to sleep
 

@@ -33,6 +33,7 @@ from orbitmq.cli import (
     verify,
     work,
 )
+from orbitmq.cli.doctor import command as doctoring
 from orbitmq.cli.exit_codes import DONE, FAILED, code_of
 from orbitmq.cli.top import command as live
 from orbitmq.cli.web import command as web
@@ -67,6 +68,7 @@ app.command("down")(tree.down)
 app.command("status")(status.status)
 app.command("top")(live.top)
 app.command("health")(health.health)
+app.command("doctor")(doctoring.doctor)
 app.command("metrics")(metrics.metrics)
 app.command("console")(web.console)
 app.command("clock")(clock.clock)

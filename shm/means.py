@@ -12,6 +12,7 @@ from typing import NoReturn
 
 from orbitmq.errors import NoMeans, OrbitError
 
+DESCRIPTORS_MIN = 64  # for a process of a broker's tree itself, and for a few clients
 NEEDY = (OSError, MemoryError, ImportError, RuntimeError)  # what Python may raise if a resource is missing
 _HINTS = {
     "descriptors": "raise this process's limit of open files (ulimit -n), or close some",

@@ -91,6 +91,17 @@ def remove_dead(lock: FileId, generation: int | None, *, is_own: bool) -> list[s
     return removed
 
 
+def dead_segments() -> list[str]:
+    """Names of this user's segments whose owner is known to be dead; the next start of a broker removes them."""
+    dead = []
+    for name in sorted(_names()):
+        with suppress(OSError):
+            owner = owner_of(name)
+            if owner is not None and not owner.lives() and (MOUNT / name).stat().st_uid == os.geteuid():
+                dead.append(name)
+    return dead
+
+
 def _names() -> Iterator[str]:
     return (entry.name for entry in os.scandir(MOUNT) if _NAME.fullmatch(entry.name))
 
