@@ -64,7 +64,7 @@ class Gateway(CoreActor):
             lib.gateway_speak_tls(self.handle, MODES[tree.settings.tls])
         topics, creates = TopicTable(tree.topics), tree.settings.auto_create_topics
         host = Host(tree.settings.name, topics, self._ask, self._tell, self, self._name, creates, tree.settings, tree.control)
-        self._rare = Rare(host)
+        self._rare = Rare(host, self._complaints.say)
         self._registration = self._registered(topics)
         self._check_backs = CheckBacks(host, self._rare.producers, tree.control, self._give_up)
         self._attach()

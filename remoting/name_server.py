@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from orbitmq.errors import UnknownGroup
 from orbitmq.remoting import routes
+from orbitmq.remoting.admin.write_permissions import WritePermissions
 from orbitmq.remoting.host import Host
 from orbitmq.remoting.request import TOPIC_NOT_EXIST, Answer, Answers, Request
 from orbitmq.remoting.send_backs import RETRY
 from orbitmq.remoting.template_topic import TEMPLATE
 from orbitmq.shm.reply_topic import REPLY_TOPIC
-from orbitmq.shm.topic_table import PERM_WRITE, Topic
-
-WIPE, ADD = 205, 327
+from orbitmq.shm.topic_table import Topic
 
 
 class NameServer:
     def __init__(self, host: Host) -> None:
         self._host = host
-        self._writable = True
-        self.answers: Answers = {105: self._route, 106: self._cluster, WIPE: self._wipe, ADD: self._add}
+        self._permissions = WritePermissions(host)
+        self.answers: Answers = {105: self._route, 106: self._cluster, **self._permissions.answers}
 
     def _route(self, request: Request) -> Answer:
         name = request.fields["topic"]
@@ -27,7 +26,7 @@ class NameServer:
             topic = TEMPLATE
         if topic is None or topic.deleted:
             return Answer(TOPIC_NOT_EXIST, f"No topic route info in name server for the topic: {name}")
-        return Answer(body=routes.route(topic, self._host.broker, request.local, writable=self._writable))
+        return Answer(body=routes.route(topic, self._host.broker, request.local, writable=not self._permissions.wiped(topic)))
 
     def _retries(self, name: str) -> Topic | None:
         """Of a group that local clients began, too, there is a topic of retries as soon as somebody looks for it: mqadmin finds
@@ -47,21 +46,6 @@ class NameServer:
         if name == REPLY_TOPIC:
             self._host.ask("prepare_replies")
         return self._host.topics.find(name) if name == REPLY_TOPIC else None
-
-    def _wipe(self, request: Request) -> Answer:
-        """Producers find no queue to write to from now on, so that a broker can be taken out of service. As with RocketMQ's
-        name server only routes say so, and only until it is taken back, or the gateway's process ends."""
-        return Answer(fields={"wipeTopicCount": str(self._permit(request.fields["brokerName"], writable=False))})
-
-    def _add(self, request: Request) -> Answer:
-        return Answer(fields={"addTopicCount": str(self._permit(request.fields["brokerName"], writable=True))})
-
-    def _permit(self, broker: str, *, writable: bool) -> int:
-        """Returns of how many topics the route has changed."""
-        if broker != self._host.broker or writable == self._writable:
-            return 0
-        self._writable = writable
-        return sum(1 for topic in self._host.topics if topic.perm & PERM_WRITE)
 
     def _cluster(self, request: Request) -> Answer:
         return Answer(body=routes.cluster(self._host.broker, request.local))

@@ -3,6 +3,8 @@ ones never come here (native/remoting/gateway.h)."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from orbitmq.errors import OrbitError
 from orbitmq.remoting.admin.administration import Administration
 from orbitmq.remoting.clients import Clients
@@ -20,7 +22,11 @@ from orbitmq.remoting.sends import Sends
 class Rare:
     """Answers for one broker."""
 
-    def __init__(self, host: Host) -> None:
+    """say: tells the operator a line."""
+
+    def __init__(self, host: Host, say: Callable[[str], None]) -> None:
+        self._say = say
+        self._unknown = 0  # requests of codes that are not supported
         self.producers = Producers()
         self._members = Members(host)
         self._clients = Clients()
@@ -41,7 +47,7 @@ class Rare:
         self._clients.hear(request)
         known = self._answers.get(request.code)
         if known is None:
-            return Answer(NOT_SUPPORTED, f"request type {request.code} is not supported")
+            return self._refuse(request)
         try:
             return known(request)
         except KeyError as error:
@@ -54,6 +60,15 @@ class Rare:
     def commit(self, group: str, offsets: list[tuple[str, int, int]]) -> None:
         """What members of the group have committed with pulls: topic, queue, offset."""
         self._offsets.take(group, offsets)
+
+    def _refuse(self, request: Request) -> Answer:
+        """In RocketMQ's words. The operator hears of the first one, the tenth, the hundredth, and so on."""
+        self._unknown += 1
+        if str(self._unknown).strip("0") == "1":
+            count = "a request" if self._unknown == 1 else f"{self._unknown:,} requests"
+            last = f"the last one with code {request.code} from {request.origin.address}"
+            self._say(f"the gateway got {count} that it does not support, {last}")
+        return Answer(NOT_SUPPORTED, f" request type {request.code} not supported")
 
     def look(self) -> None:
         """What is to be done though nobody asks; called at least every second."""

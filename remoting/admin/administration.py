@@ -23,7 +23,7 @@ class Administration:
     def __init__(self, host: Host, clients: Clients, consumers: Consumers, producers: Producers) -> None:
         log = LogView(host)
         connections = Connections(host, log, clients, consumers, producers)
-        topics = Topics(host, log), QueueUnits(host, log), Messages(host, log)
+        topics = Topics(host, log), QueueUnits(host, log, consumers), Messages(host, log)
         brokers = Brokers(host, log), BrokerChanges(host), NameServerValues(host)
-        kinds = *topics, *brokers, Groups(host, log), connections, Questions(host, log, consumers)
+        kinds = *topics, *brokers, Groups(host, log, consumers), connections, Questions(host, log, consumers)
         self.answers: Answers = {code: answer for kind in kinds for code, answer in kind.answers.items()}

@@ -35,7 +35,8 @@ class Connections:
         if not members:
             return _not_online(group)
         newest: Consumer = max(members.values(), key=lambda member: member.heard_s)
-        subscriptions = {each.topic: _subscription(each) for member in members.values() for each in member.data.subscriptions}
+        subscribed = [each for member in members.values() for each in member.data.subscriptions]
+        subscriptions = {each.topic: subscription_shown(each) for each in subscribed}
         told = {
             "connectionSet": self._clients.described(tuple(members)),
             "consumeFromWhere": newest.data.begins,
@@ -91,7 +92,8 @@ def _not_online(group: str) -> Answer:
     return Answer(NOT_ONLINE, f"the consumer group {group} has no member that is connected")
 
 
-def _subscription(told: Subscription) -> dict[str, object]:
+def subscription_shown(told: Subscription) -> dict[str, object]:
+    """As mqadmin reads it."""
     tags = [] if told.kind != "TAG" else sorted({tag.strip() for tag in told.expression.split("||")} - {"", "*"})
     fixed = {"classFilterMode": False, "codeSet": [], "subVersion": 0}
     return {**fixed, "expressionType": told.kind, "subString": told.expression, "tagsSet": tags, "topic": told.topic}

@@ -8,26 +8,29 @@ from orbitmq.errors import UnknownGroup
 from orbitmq.native._types import Reader
 from orbitmq.remoting.admin.log_view import LogView
 from orbitmq.remoting.admin.queue_map import compact, queue_map
+from orbitmq.remoting.consumers import Consumers
 from orbitmq.remoting.host import Host
 from orbitmq.remoting.json_body import read_json
 from orbitmq.remoting.request import Answer, Answers, Request
 from orbitmq.shm.topic_table import QueueKey
 from orbitmq.store.config import GROUP_FIELDS, group_table, load_groups
 
-SHAPE, LIST, DELETE, PROGRESS, PROGRESS_OF_ALL = 200, 201, 207, 208, 317
+SHAPE, LIST, DELETE, PROGRESS, CLONE, PROGRESS_OF_ALL = 200, 201, 207, 208, 314, 317
 
 SETTINGS = GROUP_FIELDS.keys() - {"name", "maker"}
 
 
 class Groups:
-    def __init__(self, host: Host, log: LogView) -> None:
+    def __init__(self, host: Host, log: LogView, consumers: Consumers) -> None:
         self._host = host
         self._log = log
+        self._consumers = consumers
         self.answers: Answers = {
             SHAPE: self._shape,
             LIST: self._list,
             DELETE: self._delete,
             PROGRESS: self._progress,
+            CLONE: self._clone,
             PROGRESS_OF_ALL: self._progress_of_all,
         }
 
@@ -52,13 +55,15 @@ class Groups:
         return Answer(body=self._told({queue: seen for queue, seen in table.items() if not only or queue[0] == only}).encode())
 
     def _progress_of_all(self, request: Request) -> Answer:
-        """The same for each group and topic. None, if only topics in order are asked for: here no topic says that it is."""
+        """The same for each group and each of its topics, except those that its members do not subscribe to. Of topics in order
+        nothing: here no topic says that it is one."""
         ordered = request.fields.get("isOrder", "false") == "true"
-        groups, _ = ([], ()) if ordered else self._host.ask("groups")
+        groups, _ = self._host.ask("groups")
         told, behind = [], 0
         with closing(self._log.reader()) as reader:
             for name in sorted(group["name"] for group in groups):
-                table = self._table(reader, name)
+                table = {} if ordered else self._table(reader, name)
+                table = {queue: seen for queue, seen in table.items() if self._subscribes(name, queue[0])}
                 behind += sum(max(0, seen["brokerOffset"] - seen["consumerOffset"]) for seen in table.values())
                 names = sorted({topic for topic, _ in table})
                 topics = [{queue: seen for queue, seen in table.items() if queue[0] == topic} for topic in names]
@@ -66,6 +71,26 @@ class Groups:
         address = compact(request.local)
         body = f'{{"brokerAddr":{address},"consumeStatsList":[{",".join(told)}],"totalDiff":{behind}}}'
         return Answer(body=body.encode())
+
+    def _clone(self, request: Request) -> Answer:
+        """A group goes on where another one is, in one topic or all of that one's. Topics to which the other one's members do
+        not subscribe are left out, unless it may be offline."""
+        source, target = request.fields["srcGroup"], request.fields["destGroup"]
+        only, offline = request.fields.get("topic", "").strip(), request.fields.get("offline") == "true"
+        offsets, _ = self._host.ask("committed", group=source)
+        cloned = [
+            [name, queue, offset]
+            for name, queue, offset in offsets
+            if only in ("", name) and self._host.topics.find(name) and (offline or self._subscribes(source, name))
+        ]
+        if cloned:
+            self._host.ask("commit_for_group", group=target, offsets=cloned)
+        return Answer()
+
+    def _subscribes(self, group: str, topic: str) -> bool:
+        """True also for a group without members."""
+        members = self._consumers.members(group).values()
+        return not members or any(each.topic == topic for member in members for each in member.data.subscriptions)
 
     def _table(self, reader: Reader, group: str) -> dict[QueueKey, dict[str, int]]:
         """Where the group is, in all queues in which it has an offset."""

@@ -36,22 +36,22 @@ class NameServerValues:
         space, key = request.fields["namespace"], request.fields["key"]
         value = kept.load(self._layout).get(space, {}).get(key)
         if value is None:
-            return Answer(QUERY_NOT_FOUND, f"there is no value of the key {key} in the namespace {space}", {})
+            return Answer(QUERY_NOT_FOUND, f"No config item, Namespace: {space} Key: {key}")
         return Answer(fields={"value": value})
 
     def _delete(self, request: Request) -> Answer:
-        """A success if there is none, as with RocketMQ."""
+        """A success if there is none. The namespace stays, as with RocketMQ."""
         space, key = request.fields["namespace"], request.fields["key"]
         values = kept.load(self._layout)
         if values.get(space, {}).pop(key, None) is not None:
-            kept.store(self._layout, {name: pairs for name, pairs in values.items() if pairs})
+            kept.store(self._layout, values)
         return Answer()
 
     def _list(self, request: Request) -> Answer:
         space = request.fields["namespace"]
         pairs = kept.load(self._layout).get(space)
-        if not pairs:
-            return Answer(QUERY_NOT_FOUND, f"there is no value in the namespace {space}")
+        if pairs is None:
+            return Answer(QUERY_NOT_FOUND, f"No config item, Namespace: {space}")
         return Answer(body=compact({"table": pairs}).encode())
 
     def _settings(self, request: Request) -> Answer:
