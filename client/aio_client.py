@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from orbitmq.client.delayed import DelayedMessage
     from orbitmq.client.setting_types import StoredSettings
     from orbitmq.client.several import Several
+    from orbitmq.store.backup import Backed
     from orbitmq.store.setting_sources import SettingState
 
 
@@ -83,6 +84,15 @@ class AsyncClient(AsyncAdministration, AsyncTransactionAdministration, AsyncRequ
         return await aside(
             lambda: self._client.change_settings(values, forget=forget, allow_deletion=allow_deletion),
             f"change the settings of the broker {self.name!r}",
+        )
+
+    async def backup(
+        self, folder: str | os.PathLike[str], *, progress: Callable[[int, int], object] | None = None
+    ) -> Backed:
+        """Makes a consistent copy of the broker's store; see Client.backup. A thread makes it, and calls `progress`. It goes on
+        if the task is cancelled."""
+        return await aside(
+            lambda: self._client.backup(folder, progress=progress), f"back up the store of the broker {self.name!r}"
         )
 
     async def believe_clock(self) -> None:

@@ -33,7 +33,7 @@ from orbitmq.shm.runtime import introduction
 from orbitmq.shm.topic_table import TopicTable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from orbitmq.client.cancel_producer import CancelProducer
     from orbitmq.client.consumer import Consumer
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from orbitmq.client.work_function import Decorator
     from orbitmq.client.work_session import WorkSession
     from orbitmq.client.worker import Worker
+    from orbitmq.store.backup import Backed
     from orbitmq.store.setting_sources import SettingState
 
 _Made = TypeVar("_Made", "Producer", "Consumer", "Worker", "WorkSession", "TransactionChecker")
@@ -163,6 +164,24 @@ class Client(
             attachment = self._connection.attach()
             self._connection.ask("stop", generation=attachment.generation)
         attachment.wait_ended(self._connection.timeout)
+
+    def backup(self, folder: str | os.PathLike[str], *, progress: Callable[[int, int], object] | None = None) -> Backed:
+        """Makes a consistent copy of the broker's store in `folder`, as `orbitmq backup` does. Nobody waits for it, and it
+        holds each message that was acknowledged before the call.
+
+        folder: does not exist, or is empty, or is the last backup of this store, which the new one replaces when it is whole.
+        progress: called now and then with the bytes of files that are done, and of all.
+
+        Raises: StoreUnsupported: no backup may lie there, or this user may not read the store; StoreLocked: another backup goes
+            there; StoreFull, StoreFailed; CorruptRecord: the log is damaged. Whatever `progress` raises. The last backup is
+            then as it was.
+        """
+        with means(f"back up the store of the broker {self.name!r}"):
+            from orbitmq.store.backup import back_up
+            from orbitmq.store.layout import StoreLayout
+
+            source = StoreLayout.at(self._connection.attachment.store)
+            return back_up(source, folder, lambda done, whole: None if progress is None else progress(done, whole))
 
     def believe_clock(self) -> None:
         """Confirms that the machine's clock is right although it has jumped ahead: messages expire by it again, within seconds

@@ -33,7 +33,7 @@ from orbitmq.store.layout import StoreLayout
 from orbitmq.store.recovery.recover import recover
 from orbitmq.store.settings import StoreSettings
 
-Progress = Callable[[int, int], None]  # bytes of files done, and of all
+Progress = Callable[[int, int], object]  # bytes of files done, and of all
 _TABLES = ("topics.json", "subscriptionGroup.json")  # with their .bak
 
 

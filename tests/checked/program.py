@@ -58,6 +58,8 @@ def look_at(broker: orbitmq.Client, more: Sequence[str]) -> None:
     numbers += [status.open_transactions, status.oldest_transaction_ms]
     flags: list[bool] = [status.read_only, bool(status.health)]
     health = broker.health()
+    backed = broker.backup(Path(status.store + "-backup"), progress=lambda done, whole: None)
+    numbers += [backed.copied, backed.kept, backed.note.begin, backed.note.end, backed.note.made_ms]
     flags += [health.ready, health.live, health.running]
     names += [health.state, *health.reasons, *health.silent]
     print(status.listens)
@@ -426,6 +428,7 @@ async def with_asyncio(name: str) -> None:
         topic: orbitmq.TopicInfo = await client.create_topic("orders", 2)
         assert topic in await client.topics() and (await client.status()).name == client.name
         assert (await client.health()).ready
+        assert (await client.backup((await client.status()).store + "-backup", progress=None)).copied
         assert await client.settings() and await client.change_settings({"restarts": 41}) == ["restarts"]
         await client.change_settings(forget=["restarts"])
         await client.believe_clock()

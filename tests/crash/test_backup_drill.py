@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from orbitmq.store.backup import Backed, back_up
+from orbitmq.store.backup import Backed
 from orbitmq.store.layout import StoreLayout
 from orbitmq.store.verify.findings import Finding, Verdict
 from orbitmq.store.verify.verify import verify
@@ -85,7 +85,7 @@ def test_a_backup_under_load(tmp_path: Path, placement: str) -> None:
 
 
 def backed(load: Load, folder: Path) -> Backed:
-    return back_up(StoreLayout.at(load.folder / "store"), folder / "store")
+    return load.client.backup(folder / "store")
 
 
 def whole(store: Path) -> Verdict:
