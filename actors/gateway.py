@@ -54,7 +54,8 @@ class Gateway(CoreActor):
         self._pulled = ffi.new("struct gateway_commit *")
         self._memory: mmap.mmap | None = None
         settings = tree.settings
-        limits = (settings.connections_per_address, settings.connections_max, int(1000 * settings.connection_idle_s))
+        idle_ms = int(1000 * settings.connection_idle_s)
+        limits = (settings.connections_per_address, settings.connections_max, idle_ms, settings.connections_memory)
         lib.gateway_limit(self.handle, ffi.new("struct gateway_limits *", limits))
         rules = tree.settings.acl
         self._guard = Guard(self.handle, Path(rules), self._complaints.say) if rules else None
@@ -187,20 +188,22 @@ class Gateway(CoreActor):
             self._complaints.say(f"the gateway cannot check transactions now: {error}")
 
     def _complain(self) -> None:
-        """Of clients that found no room."""
+        """Of clients that found no room, or no memory."""
         why, last = ffi.new("enum gateway_crowd *"), ffi.new("const char **")
         count = lib.gateway_turned_away(self.handle, why, last)
         if not count:
             return
-        who, settings = ffi.string(last[0]).decode(), self.tree.settings
-        if why[0] == lib.GATEWAY_NO_DESCRIPTORS:
+        settings = self.tree.settings
+        reason = {
+            lib.GATEWAY_ADDRESS_FULL: f"it has {settings.connections_per_address} already (connections_per_address)",
+            lib.GATEWAY_ALL_FULL: f"there are {settings.connections_max} already (connections_max)",
+            lib.GATEWAY_NO_MEMORY: "requests that have not come whole would take more than "
+            f"{settings.connections_memory} bytes (connections_memory)",
+        }.get(why[0])
+        if reason is None:
             text = "the gateway lets nobody connect until somebody leaves: its process has no descriptors left (ulimit -n)"
-        elif why[0] == lib.GATEWAY_ALL_FULL:
-            reason = f"there are {settings.connections_max} already (connections_max)"
-            text = f"the gateway closed {count} new connections, the last one of {who}: {reason}"
         else:
-            reason = f"it has {settings.connections_per_address} already (connections_per_address)"
-            text = f"the gateway closed {count} new connections, the last one of {who}: {reason}"
+            text = f"the gateway closed {count} connections, the last one of {ffi.string(last[0]).decode()}: {reason}"
         self._complaints.say(text)
 
     def _give_up(self, offset: int, physical_offset: int) -> None:

@@ -20,6 +20,7 @@ class Remembered(TypedDict, Generic[_Unsaid], total=False):
     auto_create_topics: bool | _Unsaid
     connection_idle_s: float | _Unsaid
     connections_max: int | _Unsaid
+    connections_memory: int | _Unsaid
     connections_per_address: int | _Unsaid
     connections_per_process: int | _Unsaid
     connections_per_user: int | _Unsaid

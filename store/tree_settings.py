@@ -69,6 +69,7 @@ class TreeSettings:
     acl: the file of accounts and permissions by which RocketMQ's clients are let in; empty: all of them may do everything.
     auto_create_topics: whether a send of such a client to a topic that does not exist makes it, as in RocketMQ.
     connections_per_address: such clients that one address may have connected; connections_max: all of them together.
+    connections_memory: how much requests of theirs take at most that have not come whole; one that needs more is cut off.
     connection_idle_s: a connection of such a client on which nothing is sent for so long is closed.
     owner: pid of the process whose death ends the tree; 0: none.
     together: what placement means on this machine.
@@ -111,6 +112,7 @@ class TreeSettings:
     auto_create_topics: bool = True
     connections_per_address: int = 1024
     connections_max: int = 4096
+    connections_memory: int = 1 << 30
     connection_idle_s: float = 120.0
     owner: int = 0
     together: bool = field(default_factory=bool)  # no setting
@@ -142,6 +144,7 @@ _ALLOWED: dict[str, tuple[int, int]] = {
     "sessions_per_process": (1, SESSIONS_MAX),
     "connections_per_address": (1, 65536),
     "connections_max": (1, 4096),
+    "connections_memory": (32 << 20, 1 << 50),
     "connections_per_process": (1, 65536),
     "user_share_percent": (1, 100),
     "connections_per_user": (1, 65536),

@@ -39,9 +39,10 @@ struct gateway_limits {
     uint32_t of_one_address;
     uint32_t in_all;
     uint32_t idle_ms;
+    uint64_t parts_bytes;
 };
 void gateway_limit(struct gateway *gateway, const struct gateway_limits *limits);
-enum gateway_crowd { GATEWAY_ADDRESS_FULL, GATEWAY_ALL_FULL, GATEWAY_NO_DESCRIPTORS };
+enum gateway_crowd { GATEWAY_ADDRESS_FULL, GATEWAY_ALL_FULL, GATEWAY_NO_DESCRIPTORS, GATEWAY_NO_MEMORY };
 uint32_t gateway_turned_away(struct gateway *gateway, enum gateway_crowd *why, const char **last);
 enum gateway_tls { GATEWAY_PLAIN, GATEWAY_PLAIN_OR_TLS, GATEWAY_TLS };
 void gateway_speak_tls(struct gateway *gateway, enum gateway_tls tls);

@@ -27,7 +27,7 @@ struct gateway *gateway_open(struct attachment *tree, int listener)
         return NULL;
     gateway->tree = tree;
     gateway->listener = listener;
-    gateway_limit(gateway, &(struct gateway_limits){.in_all = GATEWAY_CONNECTIONS, .idle_ms = GATEWAY_IDLE_MS});
+    gateway_limit(gateway, &(struct gateway_limits){.in_all = GATEWAY_CONNECTIONS, .idle_ms = GATEWAY_IDLE_MS, .parts_bytes = GATEWAY_PARTS_BYTES});
     gateway->poll = epoll_create1(EPOLL_CLOEXEC);
     gateway->cursors = calloc(tree->topics->queue_capacity, sizeof *gateway->cursors);
     gateway->reader = reader_open(tree->control, tree->topics, settings->store, settings->log_file_size, settings->queue_file_units);
@@ -288,6 +288,8 @@ uint32_t gateway_serve(struct gateway *gateway, struct connection *connection, b
     if (readable && !gateway_greets(gateway, connection))
         return 1;
     uint32_t done = serve_frames(gateway, connection, &wanted);
+    if (readable && !connection->asked && !connection->stalled && !connection->ended && !gateway_has_memory(gateway, connection))
+        connection->ended = true;
     if (readable && !connection->asked && !connection->stalled && !connection->ended) {
         switch (connection_read(connection, wanted)) {
         case CONNECTION_SOME:

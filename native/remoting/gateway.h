@@ -17,6 +17,7 @@
 
 #define GATEWAY_CONNECTIONS 4096u
 #define GATEWAY_IDLE_MS 120000u /* RocketMQ's */
+#define GATEWAY_PARTS_BYTES (UINT64_C(1) << 30)
 
 struct gateway;
 
@@ -91,17 +92,18 @@ bool gateway_subscribe(struct gateway *gateway, struct slice group, struct slice
 /* Nobody belongs to the group any more. */
 void gateway_unsubscribe(struct gateway *gateway, struct slice group);
 
-/* Connections that are more than these are closed at once, and one on which nothing was sent in either direction for idle_ms. At first, one
- * address may have all, and idle_ms is GATEWAY_IDLE_MS. */
+/* Connections that are more than these are closed at once, one on which nothing was sent in either direction for idle_ms, and one whose large
+ * request would need more memory than is left. At first, one address may have all, and the others are GATEWAY_IDLE_MS and GATEWAY_PARTS_BYTES. */
 struct gateway_limits {
     uint32_t of_one_address; /* 0: as many as in all */
     uint32_t in_all;         /* GATEWAY_CONNECTIONS at most */
     uint32_t idle_ms;
+    uint64_t parts_bytes;    /* of requests that have come in part, together */
 };
 void gateway_limit(struct gateway *gateway, const struct gateway_limits *limits);
 
-/* How many found no room since this was asked last; of the last one: why, and its address and port, if they are known. */
-enum gateway_crowd { GATEWAY_ADDRESS_FULL, GATEWAY_ALL_FULL, GATEWAY_NO_DESCRIPTORS };
+/* How many found no room, or no memory, since this was asked last; of the last one: why, and its address and port, if they are known. */
+enum gateway_crowd { GATEWAY_ADDRESS_FULL, GATEWAY_ALL_FULL, GATEWAY_NO_DESCRIPTORS, GATEWAY_NO_MEMORY };
 uint32_t gateway_turned_away(struct gateway *gateway, enum gateway_crowd *why, const char **last);
 
 /* Which connections are served: gateway_tls.c. At first, all are taken for plain ones. */

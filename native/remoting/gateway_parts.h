@@ -181,6 +181,8 @@ struct connection *gateway_connect(struct gateway *gateway, int fd, const struct
 
 /* gateway_room.c: whether one more of this address may be served. */
 bool gateway_has_room(struct gateway *gateway, const char *peer);
+/* Whether the request that comes may grow. False: it was noted that its connection is turned away. */
+bool gateway_has_memory(struct gateway *gateway, const struct connection *connection);
 void gateway_turn_away(struct gateway *gateway, enum gateway_crowd why, const char *peer);
 
 /* gateway_tls.c: whether the connection is one that the loop serves. False: not yet, or it goes elsewhere. */

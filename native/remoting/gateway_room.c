@@ -1,7 +1,10 @@
-/* How many connections there may be: in all, and of one address, so that no machine takes the places of the others. */
+/* How many connections there may be: in all, and of one address, so that no machine takes the places of the others; and how much
+ * memory their requests may take before they are whole. */
 #include "remoting/gateway_parts.h"
 
 #include <stdio.h>
+
+#define SMALL_REQUEST (256u << 10) /* which always has memory */
 
 void gateway_limit(struct gateway *gateway, const struct gateway_limits *limits)
 {
@@ -42,6 +45,19 @@ bool gateway_has_room(struct gateway *gateway, const char *peer)
     if (!all_full && !has_many(gateway, peer))
         return true;
     gateway_turn_away(gateway, all_full ? GATEWAY_ALL_FULL : GATEWAY_ADDRESS_FULL, peer);
+    return false;
+}
+
+bool gateway_has_memory(struct gateway *gateway, const struct connection *connection)
+{
+    if (connection->in_room < SMALL_REQUEST || connection->in_from || connection->in_to < connection->in_room)
+        return true;
+    uint64_t all = connection->in_room; /* it is to have twice as much */
+    for (uint32_t i = 0; i < gateway->used; i++)
+        all += gateway->connections[i] ? gateway->connections[i]->in_room : 0;
+    if (all <= gateway->limits.parts_bytes)
+        return true;
+    gateway_turn_away(gateway, GATEWAY_NO_MEMORY, connection->peer);
     return false;
 }
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import resource
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
@@ -148,6 +148,43 @@ def test_no_more_than_all(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> 
         assert all(map(is_served, crowd[1:]))
 
 
+def test_large_requests_in_part(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Those that never become whole take no more than they may; who needs more is closed. Then there is memory again."""
+    most = 32 << 20
+    with small_broker(tmp_path, listen="127.0.0.1:0", connections_memory=most) as broker, ExitStack() as stack:
+        broker.create_topic("t", 1)
+        names, pid = broker.status().listens, gateway(broker)
+        before = resident(pid)
+        crowd = [stack.enter_context(Remote(names)) for _ in range(6)]
+        with Remote(names) as small:
+            for each in crowd:
+                with suppress(OSError):
+                    each.socket.sendall(each.frame(SEND_V2, bytes(15 << 20), **each.send_fields("t", 0))[:-1])
+                assert is_served(small)
+            said = ""
+
+            def complained() -> bool:
+                nonlocal said
+                said += capfd.readouterr().err
+                return f"would take more than {most} bytes (connections_memory)" in said
+
+            until(complained, "a line in the log")
+            assert resident(pid) - before < most + (8 << 20)
+            assert small.send("t", bytes(broker.status().message_max - 300)).code == SUCCESS
+        for each in crowd:
+            each.socket.close()
+
+        def has_memory() -> bool:
+            with Remote(names) as late:
+                try:
+                    return late.send("t", bytes(15 << 20)).code != SUCCESS  # it came whole, and is too large to be stored
+                except OSError:
+                    return False
+
+        until(has_memory, "memory")
+    assert "Traceback" not in said
+
+
 def test_silence(tmp_path: Path) -> None:
     """A connection on which nothing is sent is closed after connection_idle_s; one on which something is, is not."""
     with small_broker(tmp_path, listen="127.0.0.1:0", connection_idle_s=1.5, **TLS) as broker:
@@ -169,7 +206,14 @@ def test_silence(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("connections_max", 0), ("connections_max", 4097), ("connection_idle_s", 0), ("connection_idle_s", 1e6)]
+    ("name", "value"),
+    [
+        ("connections_max", 0),
+        ("connections_max", 4097),
+        ("connections_memory", 1),
+        ("connection_idle_s", 0),
+        ("connection_idle_s", 1e6),
+    ],
 )
 def test_limits_that_are_none(tmp_path: Path, name: str, value: object) -> None:
     with pytest.raises(SettingError, match="it must be a"):

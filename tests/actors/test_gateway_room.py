@@ -56,7 +56,7 @@ def test_one_address(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
         def complained() -> bool:
             nonlocal said
             said += capfd.readouterr().err
-            return "new connections, the last one of 127.0.0.1:" in said and f"it has {MOST} already" in said
+            return "connections, the last one of 127.0.0.1:" in said and f"it has {MOST} already" in said
 
         until(complained, "a line in the log")
         remotes[0].socket.close()
