@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import struct
 import zlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from orbitmq.errors import StoreFailed
@@ -59,6 +60,17 @@ def load(layout: StoreLayout) -> Delays:
     known = own.next if own is not None else (0,) * LEVELS
     merged = tuple(max(ours, offsets.get(level, 0)) for level, ours in enumerate(known, start=1))
     return Delays(merged) if own is None else Delays(merged, own.timer, own.start)
+
+
+def within(said: Delays, ends: Mapping[tuple[str, int], int], end: int) -> Delays:
+    """The same without what a log does not have that ends at `end`. ends: of its queues; others begin at 0."""
+    known, due_ms, offset, floor = said.timer
+    timed = ends.get((TIMER_TOPIC, 0), 0)
+    levels = tuple(min(upto, ends.get((DELAY_TOPIC, level), 0)) for level, upto in enumerate(said.next))
+    timer = min(known, timed), due_ms, offset, min(floor, timed)
+    if (levels, timer) == (said.next, said.timer):
+        return said
+    return Delays(levels, timer, None if said.start is None else min(said.start, end))
 
 
 def parse(content: bytes) -> Delays | None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from orbitmq.errors import StoreFailed
 from orbitmq.shm.crash_point import crash_point
 from orbitmq.shm.topic_name import possible
-from orbitmq.store import atomic_file, config
+from orbitmq.store import atomic_file, config, delays
 from orbitmq.store.config import GroupConfig, TopicConfig
 from orbitmq.store.layout import StoreLayout
 from orbitmq.store.recovery.log_cut import free_name
@@ -118,6 +118,27 @@ def _lowered(layout: StoreLayout, verdict: Verdict) -> Iterator[ConfigDeed]:
         yield ConfigDeed(layout.config / config.OFFSETS, text, lambda: config.store_offsets(layout, offsets))
 
 
+def _delays_lowered(layout: StoreLayout, verdict: Verdict) -> Iterator[ConfigDeed]:
+    """Notes of delivered delayed messages that say more than the log. A start does not believe them, but a later would, once
+    the log is as long again: messages that wait would count as delivered."""
+    try:
+        said = delays.load(layout)
+    except StoreFailed:
+        return
+
+    right = delays.within(said, {key: seen.next for key, seen in verdict.queues.items()}, verdict.end)
+
+    def lower() -> None:
+        if right.start is None:  # only RocketMQ's file is there
+            config.store_delay_offsets(layout, {level: upto for level, upto in enumerate(right.next, start=1) if upto})
+        else:
+            delays.store(layout, right)
+
+    if right != said:
+        text = "what it and orbitmq/delayed say of delivered delayed messages that the log does not have is taken back"
+        yield ConfigDeed(layout.config / config.DELAYS, text, lower)
+
+
 def offsets_of(layout: StoreLayout) -> config.Offsets:
     """The offsets of all groups; nothing if they cannot be read."""
     try:
@@ -129,4 +150,5 @@ def offsets_of(layout: StoreLayout) -> config.Offsets:
 _FOLLOWING: dict[str, Callable[[StoreLayout, Verdict], Iterator[ConfigDeed]]] = {
     config.TOPICS: _known_topics,
     config.OFFSETS: _lowered,
+    config.DELAYS: _delays_lowered,
 }

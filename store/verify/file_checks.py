@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from orbitmq.errors import StoreFailed
-from orbitmq.store import commit_words, config, index_headers, json_text, positions, purged, reput_commit, rising
+from orbitmq.store import commit_words, config, delays, index_headers, json_text, positions, purged, reput_commit, rising
 from orbitmq.store.checkpoint import SIZE as CHECKPOINT_SIZE
 from orbitmq.store.checkpoint import Checkpoint
 from orbitmq.store.group_memory import GroupMemory
@@ -164,6 +164,7 @@ def _config(layout: StoreLayout, log: LogSeen, *, running: bool) -> Iterator[Fin
     yield from _loaded(layout, config.TOPICS, config.load_topics, lambda topics: _topics(layout, topics[0], log))
     if not running:  # a running broker's groups may be ahead of what was read of its log
         yield from _loaded(layout, config.OFFSETS, config.load_offsets, lambda offsets: _offsets(layout, offsets, log))
+        yield from _delays(layout, log)
 
 
 def _loaded(
@@ -175,6 +176,16 @@ def _loaded(
         yield Finding(Kind.CONFIG, str(layout.config / name), str(error.message))
         return
     yield from check(loaded)
+
+
+def _delays(layout: StoreLayout, log: LogSeen) -> Iterator[Finding]:
+    try:
+        said = delays.load(layout)
+    except StoreFailed:
+        return  # found before
+    if delays.within(said, {key: seen.next for key, seen in log.queues.items()}, log.end) is not said:
+        text = "says, with orbitmq/delayed, that more delayed messages are delivered than the log has"
+        yield Finding(Kind.CONFIG, str(layout.config / config.DELAYS), text)
 
 
 def _topics(layout: StoreLayout, topics: dict[str, config.TopicConfig], log: LogSeen) -> Iterator[Finding]:

@@ -3,12 +3,14 @@ changed, and what is replaced is kept."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from orbitmq.store import config
+from orbitmq.store import config, delays
 from orbitmq.store.config import DataVersion, GroupConfig, TopicConfig
+from orbitmq.store.delays import Delays
 from orbitmq.store.layout import StoreLayout
 from orbitmq.store.repair.config import offsets_of, plan_config
 from orbitmq.store.verify.findings import QueueSeen, Verdict
@@ -59,6 +61,30 @@ def test_offsets_past_the_end(layout: StoreLayout) -> None:
     config.store_offsets(layout, {("t", "g"): {0: 11, 1: 99, 2: 5}, ("u", "h"): {0: 8}})
     assert carry_out(layout)["consumerOffset.json"].startswith("2 group offsets past the end")
     assert offsets_of(layout) == {("t", "g"): {0: 10, 1: 99, 2: 5}, ("u", "h"): {0: 7}}
+
+
+@pytest.mark.parametrize("ours", [True, False])
+def test_delayed_messages_that_the_log_does_not_have(layout: StoreLayout, ours: bool) -> None:
+    """Of levels and of times. ours: beside RocketMQ's file there is OrbitMQ's."""
+    queues = {(delays.DELAY_TOPIC, 0): QueueSeen(0, 4), (delays.DELAY_TOPIC, 2): QueueSeen(None, 9)}
+    seen = replace(VERDICT, queues=QUEUES | queues | {(delays.TIMER_TOPIC, 0): QueueSeen(0, 6)}, end=700)
+    config.store_topics(layout, {name: TopicConfig(name, 18, 18) for name in ("t", "u", *delays.DELAY_TOPICS)}, DataVersion())
+    rest = (0,) * (delays.LEVELS - 4)
+    if ours:
+        delays.store(layout, Delays((4, 3, 9, 0, *rest), (6, 1000, 5, 6), 700))
+    else:
+        config.store_delay_offsets(layout, {1: 5, 2: 3, 3: 9})
+    (deed,) = plan_config(layout, seen)
+    assert deed.path.name == config.DELAYS and "is taken back" in deed.text
+    deed.do()
+    assert plan_config(layout, seen) == []
+    assert delays.load(layout).next == (4, 0, 9, 0, *rest)
+    if ours:
+        delays.store(layout, Delays((4, 0, 9, 0, *rest), (9, 1000, 8, 7), 800))
+        (deed,) = plan_config(layout, seen)
+        deed.do()
+        assert delays.load(layout) == Delays((4, 0, 9, 0, *rest), (6, 1000, 8, 6), 700)
+    assert layout.delayed.exists() is ours
 
 
 @pytest.mark.parametrize("name", [config.TOPICS, config.OFFSETS, config.GROUPS])

@@ -43,6 +43,14 @@ def test_a_group_at_the_end_of_an_emptied_queue(emptied: Stored) -> None:
     assert config.load_offsets(emptied.layout)["early", "G"] == {0: 31}
 
 
+def test_delayed_messages_that_the_log_does_not_have(emptied: Stored) -> None:
+    """verify names the notes, which repair lowers."""
+    config.store_delay_offsets(emptied.layout, {1: 5})
+    assert emptied.verify()[0].faults == {"config": 1}
+    assert repair(emptied)[1].whole
+    assert config.load_delay_offsets(emptied.layout) == {}
+
+
 @pytest.mark.parametrize("what", ["a unit", "short", "short, with a group", "all", "all, with a group"])
 def test_an_emptied_queue_does_not_use_offsets_again(emptied: Stored, what: str) -> None:
     [path] = emptied.of("consumequeue/early/0")
