@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
 
 from orbitmq.errors import SettingError
 from orbitmq.errors.remedy import Hint
@@ -16,10 +17,12 @@ def refused(option: str, value: object, why: str, hint: Hint | str | None = None
 
 
 def unknown_hint(option: str, known: Sequence[str]) -> str:
-    """The hint about an option that does not exist."""
+    """The hint about an option that does not exist: similar ones, else all. Spark may have changed the case."""
     if option.lower().startswith("kafka."):
         return "it is for a client of Kafka, and there is none: leave it out; broker or path says where the topics are"
-    return f"the options are {', '.join(known)}"
+    spelled = {name.lower(): name for name in known}
+    close = get_close_matches(option.lower(), spelled, cutoff=0.6)
+    return f"perhaps {' or '.join(spelled[name] for name in close)}" if close else f"the options are {', '.join(known)}"
 
 
 def topics_there(names: Iterable[str]) -> str:

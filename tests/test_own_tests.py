@@ -128,6 +128,7 @@ TESTED_BY: dict[str, str] = {
     "spark/export/state.py": "tests/spark/test_export_manifest.py",
     "spark/export/task.py": "tests/spark/test_export_runs.py",
     "spark/export/topics.py": "tests/spark/test_export.py",
+    "spark/refusal.py": "tests/spark/test_options.py",
     "spark/session.py": "tests/spark/conftest.py",
     "spark/sink/staging.py": "tests/spark/test_sink_commit.py",
     "spark/sink/state.py": "tests/spark/test_sink_commit.py",

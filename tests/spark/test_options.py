@@ -6,6 +6,7 @@ import pytest
 
 from orbitmq.errors import FilterError, SettingError
 from orbitmq.spark.columns import COLUMNS
+from orbitmq.spark.refusal import unknown_hint
 from orbitmq.spark.source.options import EARLIEST, LATEST, parse
 
 PLAIN = {"path": "/store", "subscribe": "orders"}
@@ -108,3 +109,11 @@ def test_tags_and_columns() -> None:
 def test_limits_of_a_stream_say_nothing_for_a_batch(caplog: pytest.LogCaptureFixture) -> None:
     parse({**PLAIN, "maxOffsetsPerTrigger": "10"})
     assert "maxOffsetsPerTrigger" in caplog.text
+
+
+def test_a_wrong_name_is_answered_with_similar_ones() -> None:
+    """Spark gives names in small letters at some places; the answer has those of the documents."""
+    assert unknown_hint("startingofset", ("path", "tags", "startingOffsets")) == "perhaps startingOffsets"
+    assert unknown_hint("StartingTimestamps", ("startingTimestamp", "path")) == "perhaps startingTimestamp"
+    assert unknown_hint("xyzzy", ("path", "tags")) == "the options are path, tags"
+    assert "Kafka" in unknown_hint("kafka.pathx", ("path",))
