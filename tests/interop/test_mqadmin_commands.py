@@ -113,3 +113,26 @@ def test_questions(judge: Judge, broker: orbitmq.Broker, ours: Tool) -> None:  #
 def test_the_name_server_s_settings(broker: orbitmq.Broker, ours: Tool) -> None:  # noqa: F811
     port = broker.status().listens.rpartition(":")[2]
     assert re.search(rf"^listenPort += +{port}$", ours("getNamesrvConfig"), re.MULTILINE)
+
+
+def test_traces(broker: orbitmq.Broker, ours: Tool) -> None:  # noqa: F811
+    """Goal: queryMsgTraceById shows what a client with tracing has told of a send, here in the form of RocketMQ's client."""
+    broker.create_topic("traces", queues=1)
+    of_message = "orders", "ID1", "paid", "k1", "10.0.0.1:10911", "4"
+    words = "Pub", "1700000000000", "", "desk", *of_message, "7", "0", "ID2", "true"
+    with broker.producer() as producer:
+        producer.send("traces", "\1".join(words).encode() + b"\2", keys=["ID1"])
+    until(lambda: [*broker.find("traces", "ID1")], "the index")
+    said = ours("queryMsgTraceById", "-i", "ID1", "-t", "traces")
+    assert re.search(r"^Pub +desk .* 7ms +success", said, re.MULTILINE), said
+
+
+def test_the_table_of_commands() -> None:
+    """Goal: docs/mqadmin.md names each command with a file of tests that gives it to the tool."""
+    here = Path(__file__).parent
+    text = (here.parents[1] / "docs/mqadmin.md").read_text()
+    rows = re.findall(r"^\| (`.*`) \| .* \| `(test_\w+\.py)` \|$", text, re.MULTILINE)
+    assert len(rows) >= 20
+    for commands, file in rows:
+        for command in re.findall(r"`(\w+)`", commands):
+            assert f'"{command}"' in (here / file).read_text(), (command, file)
