@@ -20,17 +20,18 @@ from tests.interop.test_mqadmin import CLUSTER, FILES, NAME, broker  # noqa: F40
 from tests.waiting import until
 
 NAMES, BROKER = "name server", "broker"
+SPACE = "of these tests alone"  # the judge keeps values for as long as it lives
 # Code 14 shows that clones have arrived. 306 and 316 have nothing to do at either.
 REQUESTS: tuple[tuple[str, int, dict[str, object]], ...] = (
-    (NAMES, 101, {"namespace": "space", "key": "k"}),
-    (NAMES, 219, {"namespace": "space"}),
-    (NAMES, 100, {"namespace": "space", "key": "k", "value": "v"}),
-    (NAMES, 101, {"namespace": "space", "key": "k"}),
-    (NAMES, 219, {"namespace": "space"}),
-    (NAMES, 102, {"namespace": "space", "key": "k"}),
-    (NAMES, 102, {"namespace": "space", "key": "k"}),
-    (NAMES, 101, {"namespace": "space", "key": "k"}),
-    (NAMES, 219, {"namespace": "space"}),
+    (NAMES, 101, {"namespace": SPACE, "key": "k"}),
+    (NAMES, 219, {"namespace": SPACE}),
+    (NAMES, 100, {"namespace": SPACE, "key": "k", "value": "v"}),
+    (NAMES, 101, {"namespace": SPACE, "key": "k"}),
+    (NAMES, 219, {"namespace": SPACE}),
+    (NAMES, 102, {"namespace": SPACE, "key": "k"}),
+    (NAMES, 102, {"namespace": SPACE, "key": "k"}),
+    (NAMES, 101, {"namespace": SPACE, "key": "k"}),
+    (NAMES, 219, {"namespace": SPACE}),
     (NAMES, 205, {"brokerName": "another"}),
     (NAMES, 327, {"brokerName": "another"}),
     (NAMES, 105, {"topic": "absent"}),
