@@ -144,7 +144,7 @@ class _Copy:
         own = self.source
         for path in (
             own.store_json, own.settings_toml, own.retention, own.purged, own.rising, own.own / "group",
-            own.delayed, own.transactions, own.transaction_checks, own.group_commits,
+            own.delayed, own.transactions, own.transaction_checks, own.group_commits, own.name_server_values,
         ):  # fmt: skip
             self._small(path)
         self._files(own.own / "spark")

@@ -14,7 +14,7 @@ import pytest
 
 import orbitmq
 from orbitmq.errors import CorruptRecord, StoreUnsupported
-from orbitmq.store import file_copy, remake
+from orbitmq.store import file_copy, name_server_values, remake
 from orbitmq.store.backup import back_up
 from orbitmq.store.layout import StoreLayout
 from orbitmq.store.remake import Order
@@ -42,8 +42,10 @@ def test_running_then_stopped_then_as_a_store(tmp_path: Path) -> None:
             with broker.consumer("readers", ["T"], start="earliest") as consumer:
                 taken = len(consumer.poll_batch(100))
                 consumer.commit()
+            name_server_values.store(layout, {"space": {"key": "value"}})
             first = back_up(layout, target)
             assert whole(target) == 1500
+            assert name_server_values.load(StoreLayout.at(target)) == {"space": {"key": "value"}}
             producer.send_batch("T", [bytes(1000)] * 100)
     assert first.kept == 0 and first.note.store == str(store)
     second = back_up(layout, target)
