@@ -78,13 +78,15 @@ static bool grow_in(struct connection *connection, uint32_t wanted)
 enum connection_read connection_read(struct connection *connection, uint32_t wanted)
 {
     if (connection->in_to == connection->in_room && !grow_in(connection, wanted))
-        return CONNECTION_END;
+        return CONNECTION_LOST;
     const ssize_t size = recv(connection->fd, connection->in + connection->in_to, connection->in_room - connection->in_to, 0);
     if (size > 0) {
         connection->in_to += (uint32_t)size;
         return CONNECTION_SOME;
     }
-    return size < 0 && (errno == EAGAIN || errno == EINTR) ? CONNECTION_NONE : CONNECTION_END;
+    if (!size)
+        return CONNECTION_END;
+    return errno == EAGAIN || errno == EINTR ? CONNECTION_NONE : CONNECTION_LOST;
 }
 
 void connection_pass(struct connection *connection, uint32_t size)

@@ -16,7 +16,8 @@ struct connection {
     uint32_t index;        /* in the gateway's table */
     uint32_t epoch;        /* which use of that index */
     uint32_t interest;     /* EPOLLIN and EPOLLOUT, as epoll knows them */
-    bool ended;            /* the client sends no more; or nothing can be sent to it */
+    bool ended;            /* nothing is read from it or sent to it any more */
+    bool finished;         /* the client sends no more; what it is owed is still sent */
     bool greeted;          /* it is known to be plain */
     bool stalled;          /* its request waits for room in the submission ring */
     bool full;             /* requests wait until less is unsent */
@@ -42,7 +43,7 @@ struct connection {
 struct connection *connection_open(int fd, uint32_t index, uint32_t epoch);
 void connection_free(struct connection *connection);
 
-enum connection_read { CONNECTION_SOME, CONNECTION_NONE, CONNECTION_END };
+enum connection_read { CONNECTION_SOME, CONNECTION_NONE, CONNECTION_END, CONNECTION_LOST };
 
 /* Reads what has come, at most some 64 KiB, for a frame of which `wanted` bytes in all are known to be needed. */
 enum connection_read connection_read(struct connection *connection, uint32_t wanted);

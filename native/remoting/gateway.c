@@ -152,7 +152,7 @@ static void accept_all(struct gateway *gateway)
 static void watch(struct gateway *gateway, struct connection *connection)
 {
     const bool full = connection_unsent(connection) > CONNECTION_OUT_MAX;
-    const bool waits = connection->stalled || connection->asked || full || gateway->stopping;
+    const bool waits = connection->stalled || connection->asked || connection->finished || full || gateway->stopping;
     const uint32_t wanted = (waits ? 0 : (uint32_t)EPOLLIN) | (connection_unsent(connection) ? (uint32_t)EPOLLOUT : 0);
     if (wanted == connection->interest)
         return;
@@ -297,6 +297,9 @@ uint32_t gateway_serve(struct gateway *gateway, struct connection *connection, b
             done += 1 + serve_frames(gateway, connection, &wanted);
             break;
         case CONNECTION_END:
+            gateway_finished(gateway, connection);
+            break;
+        case CONNECTION_LOST:
             connection->ended = true;
             break;
         case CONNECTION_NONE:
@@ -342,7 +345,7 @@ static void finish_round(struct gateway *gateway)
         CRASH_POINT("gateway_flushed");
         if (connection_unsent(connection) < unsent)
             connection->heard_ms = clock_ms();
-        if (connection->ended) {
+        if (connection->ended || (connection->finished && !gateway_owes(gateway, connection))) {
             gateway_remove(gateway->asked, &gateway->asked_count, connection);
             gateway_remove(gateway->stalled, &gateway->stalled_count, connection);
             note_gone(gateway, connection);
@@ -374,6 +377,8 @@ static void end_idle(struct gateway *gateway)
         if (connection && now - connection->heard_ms > gateway->limits.idle_ms) {
             connection->ended = true;
             gateway_mark(gateway, connection);
+        } else if (connection && connection->finished) {
+            gateway_mark(gateway, connection); /* what it was owed may have been given up without a word */
         } else if (connection && now - connection->heard_ms > IDLE_LOOK_MS) {
             freed += connection_rest(connection);
         }

@@ -21,6 +21,12 @@ struct connection *gateway_connection(const struct gateway *gateway, const struc
     return connection && connection->epoch == asker->epoch && !connection->ended ? connection : NULL;
 }
 
+struct connection *gateway_listener(const struct gateway *gateway, const struct gateway_asker *asker)
+{
+    struct connection *const connection = gateway_connection(gateway, asker);
+    return connection && !connection->finished ? connection : NULL;
+}
+
 struct remoting_header *gateway_begin(struct gateway *gateway, int32_t code, const char *remark)
 {
     struct remoting_header *const answer = &gateway->answer;

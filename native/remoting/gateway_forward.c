@@ -10,7 +10,7 @@ bool gateway_forward(struct gateway *gateway, const struct gateway_request *requ
 {
     const struct connection *const asking = gateway->connections[request->client.connection];
     const struct gateway_asker whom = {.connection = client.connection, .epoch = client.epoch};
-    struct connection *const connection = gateway_connection(gateway, &whom);
+    struct connection *const connection = gateway_listener(gateway, &whom);
     struct remoting_frame frame;
     if (!connection || connection_unsent(connection) > CONNECTION_OUT_MAX || gateway->forward_count == GATEWAY_FORWARDS)
         return false;
@@ -54,7 +54,7 @@ uint32_t gateway_look_at_forwards(struct gateway *gateway)
     uint32_t done = 0;
     for (uint32_t i = gateway->forward_count; i-- > 0;) {
         struct gateway_forward *const forward = &gateway->forwards[i];
-        const bool there = gateway_connection(gateway, &forward->to);
+        const bool there = gateway_listener(gateway, &forward->to);
         if (there && now < forward->until_ms)
             continue;
         if (there)

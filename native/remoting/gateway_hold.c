@@ -80,7 +80,8 @@ uint32_t gateway_look_at_holds(struct gateway *gateway)
             i++;
             continue;
         }
-        if (!gone && !gateway_serve_pull(gateway, pull, now < pull->until_ms && !gateway->stopping)) {
+        const bool hold = now < pull->until_ms && !gateway->stopping;
+        if (!gone && !gateway_serve_pull(gateway, pull, hold && !connection->finished)) {
             if (pull->until_ms < gateway->holds_until_ms)
                 gateway->holds_until_ms = pull->until_ms;
             i++;

@@ -148,6 +148,10 @@ void gateway_remove(struct connection **list, uint32_t *count, const struct conn
 /* gateway_python.c: a request that was left to Python is done; what came behind it is served. */
 void gateway_pass_asked(struct gateway *gateway, const struct gateway_request *request);
 
+/* gateway_owed.c: the client sends no more; its connection lasts until it has been told all that it is owed. */
+void gateway_finished(struct gateway *gateway, struct connection *connection);
+bool gateway_owes(const struct gateway *gateway, const struct connection *connection);
+
 /* gateway_commit.c: what a pull commits. */
 void gateway_gather(struct gateway *gateway, struct slice group, const struct topic_entry *topic, uint32_t queue_id, uint64_t offset);
 
@@ -159,6 +163,8 @@ uint32_t gateway_look_at_forwards(struct gateway *gateway);
 /* gateway_answer.c */
 struct gateway_asker gateway_asker(const struct connection *connection, const struct remoting_header *header, uint8_t type);
 struct connection *gateway_connection(const struct gateway *gateway, const struct gateway_asker *asker);
+/* Likewise, if its client may answer, too; else NULL. */
+struct connection *gateway_listener(const struct gateway *gateway, const struct gateway_asker *asker);
 struct remoting_header *gateway_begin(struct gateway *gateway, int32_t code, const char *remark);
 /* Writes the answer that was begun, with a body in pieces; pieces[0] is the answer's own. */
 void gateway_finish(struct gateway *gateway, const struct gateway_asker *asker, struct iovec *pieces, uint32_t count);

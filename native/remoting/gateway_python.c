@@ -67,7 +67,7 @@ bool gateway_gone(struct gateway *gateway, struct gateway_client *client)
 bool gateway_tell(struct gateway *gateway, struct gateway_client client, struct remoting_header *header, const uint8_t *body, uint32_t body_size)
 {
     const struct gateway_asker whom = {.connection = client.connection, .epoch = client.epoch, .type = REMOTING_JSON};
-    struct connection *const connection = gateway_connection(gateway, &whom);
+    struct connection *const connection = gateway_listener(gateway, &whom);
     struct iovec piece = {(void *)(uintptr_t)body, body_size};
     if (!connection || connection_unsent(connection) > CONNECTION_OUT_MAX)
         return false;

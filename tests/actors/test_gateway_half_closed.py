@@ -1,0 +1,225 @@
+"""Goal: a client that closes its sending side gets every receipt and answer that it is owed, and then the end; nobody stays.
+
+Method: clients of the readable model of the protocol that send, shut their sending side down at once and read afterwards, as a
+pipe through a network tool does. Of native/remoting/gateway_owed.c.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import ssl
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import orbitmq
+from tests.actors.remoting_client import HEARTBEAT, ONE_WAY, PULL, ROUTE, SEND_V2, Remote, Said, records
+from tests.actors.remoting_kinds import CERTIFICATES
+from tests.actors.test_gateway import body_of, indexed
+from tests.trees import actors, kill, small_broker
+from tests.waiting import until
+
+SUCCESS, SYSTEM_ERROR, NOT_FOUND, CONSUMERS, CONSUMER_STATE, NOT_ONLINE = 0, 1, 19, 203, 307, 206
+SENDS = 300
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[orbitmq.Broker]:
+    files = {"tls_cert": str(CERTIFICATES / "first.pem"), "tls_key": str(CERTIFICATES / "first.key")}
+    with small_broker(tmp_path, listen="127.0.0.1:0", **files) as broker:
+        broker.create_topic("t", 2)
+        broker.create_topic("kept", 2, durability="flushed")
+        yield broker
+
+
+class Pipe:
+    """TLS over a socket, of which one direction can end: Python's own waits for the end of the other one."""
+
+    def __init__(self, inner: socket.socket) -> None:
+        self._inner = inner
+        self._came, self._sent = ssl.MemoryBIO(), ssl.MemoryBIO()
+        context = ssl.create_default_context(cafile=str(CERTIFICATES / "first.pem"))
+        self._tls = context.wrap_bio(self._came, self._sent, server_hostname="127.0.0.1")
+        self._until(self._tls.do_handshake)
+
+    def sendall(self, data: bytes) -> None:
+        self._tls.write(data)
+        self._inner.sendall(self._sent.read())
+
+    def recv(self, size: int) -> bytes:
+        try:
+            return bytes(self._until(lambda: self._tls.read(size)))
+        except ssl.SSLZeroReturnError:
+            return b""
+
+    def shutdown(self, how: int) -> None:
+        assert how == socket.SHUT_WR
+        with suppress(ssl.SSLWantReadError):
+            self._tls.unwrap()
+        self._inner.sendall(self._sent.read())
+
+    def close(self) -> None:
+        self._inner.close()
+
+    def _until(self, step: Callable[[], Any]) -> Any:
+        while True:
+            try:
+                return step()
+            except ssl.SSLWantReadError:
+                self._inner.sendall(self._sent.read())
+                some = self._inner.recv(1 << 16)
+                self._came.write(some) if some else self._came.write_eof()
+
+
+class Secure(Remote):
+    def __init__(self, listens: str) -> None:
+        super().__init__(listens)
+        self.socket = Pipe(self.socket)  # type: ignore[assignment]
+
+
+def finish(remote: Remote) -> None:
+    """Sends no more."""
+    remote.socket.shutdown(socket.SHUT_WR)
+
+
+def rest(remote: Remote) -> list[Said]:
+    """All answers up to the end."""
+    said = []
+    while True:
+        try:
+            said.append(remote.answered())
+        except ConnectionError:
+            return said
+
+
+@pytest.mark.parametrize("kind", [Remote, Secure])
+def test_receipts(broker: orbitmq.Broker, kind: type[Remote]) -> None:
+    """The writer waits for the disk while the client has finished long since."""
+    with kind(broker.status().listens) as remote:
+        frames = [remote.frame(SEND_V2, b"%d" % n, **remote.send_fields("kept", n % 2)) for n in range(SENDS)]
+        remote.socket.sendall(b"".join(frames))
+        finish(remote)
+        said = rest(remote)
+    assert [each.code for each in said] == [SUCCESS] * SENDS
+    assert sorted(int(each.fields["queueOffset"]) for each in said if each.fields["queueId"] == "1") == [*range(SENDS // 2)]
+
+
+def test_all_kinds_of_answers(broker: orbitmq.Broker) -> None:
+    """Of the loop, of the log, of Python; and nothing for what wants no answer."""
+    with broker.producer() as producer:
+        producer.send("t", b"one", queue=0)
+    indexed(broker)
+    with Remote(broker.status().listens) as remote:
+        frames = [
+            remote.frame(SEND_V2, b"a", **remote.send_fields("kept", 0)),
+            remote.frame(PULL, **remote.pull_fields("t", 0, 0)),
+            remote.frame(HEARTBEAT, b"{}"),
+            remote.frame(SEND_V2, b"b", mark=ONE_WAY, **remote.send_fields("kept", 0)),
+            remote.frame(ROUTE, topic="t"),
+            remote.frame(SEND_V2, b"c", **remote.send_fields("kept", 0)),
+        ]
+        remote.socket.sendall(b"".join(frames) + frames[0][:-1])  # of the last one a part is lost
+        finish(remote)
+        said = {each.opaque: each.code for each in rest(remote)}
+    assert said == dict.fromkeys((1, 2, 3, 5, 6), SUCCESS)
+    indexed(broker)
+    with Remote(broker.status().listens) as other:
+        pulled = records(other.pull("kept", 0, 0).body)
+        assert [body_of(each) for each in pulled] == [b"a", b"b", b"c"]
+
+
+def test_much_that_is_read_late(broker: orbitmq.Broker) -> None:
+    """More than the sockets hold: it is sent as the client reads it."""
+    body = bytes(60_000)
+    with broker.producer() as producer:
+        for _ in range(32):
+            producer.send("t", body, queue=0)
+    indexed(broker)
+    with Remote(broker.status().listens) as remote:
+        remote.socket.sendall(b"".join(remote.frame(PULL, **remote.pull_fields("t", 0, 0)) for _ in range(40)))
+        finish(remote)
+        with Remote(broker.status().listens) as other:
+            assert other.ask(HEARTBEAT, b"{}").code == SUCCESS, "others are served meanwhile"
+        said = rest(remote)
+    assert [each.code for each in said] == [SUCCESS] * 40 and all(len(each.body) > 60_000 for each in said)
+
+
+def test_held_pulls(broker: orbitmq.Broker) -> None:
+    """They end at once, also those that come with the end."""
+    with Remote(broker.status().listens) as remote:
+        remote.put(PULL, **remote.pull_fields("t", 0, 0, suspend_ms=30_000))
+        assert remote.ask(HEARTBEAT, b"{}").code == SUCCESS, "it is held"
+        remote.put(PULL, **remote.pull_fields("t", 1, 0, suspend_ms=30_000))
+        finish(remote)
+        assert sorted((each.opaque, each.code) for each in rest(remote)) == [(1, NOT_FOUND), (3, NOT_FOUND)]
+
+
+def test_members_leave(broker: orbitmq.Broker) -> None:
+    """Who has finished is no member, whatever it still gets; and questions are not passed on to it."""
+    group = {"groupName": "g", "messageModel": "CLUSTERING", "consumeType": "CONSUME_ACTIVELY"}
+    group |= {"consumeFromWhere": "CONSUME_FROM_FIRST_OFFSET", "subscriptionDataSet": []}
+    told = json.dumps({"clientID": "1@a", "consumerDataSet": [group], "producerDataSet": []}).encode()
+    with Remote(broker.status().listens) as member, Remote(broker.status().listens) as asking:
+        member.until(member.put(HEARTBEAT, told))
+        assert asking.ask(CONSUMERS, consumerGroup="g").code == SUCCESS
+        asked = asking.put(CONSUMER_STATE, consumerGroup="g", clientId="1@a", jstackEnable="false")
+        assert member.next_one().code == CONSUMER_STATE
+        member.put(SEND_V2, b"last", **member.send_fields("kept", 0))
+        finish(member)
+        said = asking.take()
+        assert (said.opaque, said.code) == (asked, SYSTEM_ERROR) and "closed its connection" in (said.remark or "")
+        assert [each.code for each in rest(member)] == [SUCCESS]
+        until(lambda: asking.ask(CONSUMERS, consumerGroup="g").code == NOT_ONLINE, "the member to leave")
+
+
+def test_who_asked_gets_what_was_passed_on(broker: orbitmq.Broker) -> None:
+    """The one that asks has finished; the consumer answers afterwards."""
+    group = {"groupName": "g", "messageModel": "CLUSTERING", "consumeType": "CONSUME_ACTIVELY"}
+    group |= {"consumeFromWhere": "CONSUME_FROM_FIRST_OFFSET", "subscriptionDataSet": []}
+    told = json.dumps({"clientID": "1@a", "consumerDataSet": [group], "producerDataSet": []}).encode()
+    with Remote(broker.status().listens) as member, Remote(broker.status().listens) as asking:
+        member.until(member.put(HEARTBEAT, told))
+        asking.put(CONSUMER_STATE, consumerGroup="g", clientId="1@a", jstackEnable="false")
+        finish(asking)
+        member.reply(member.next_one().opaque, SUCCESS, b"{}")
+        assert [(each.code, each.body) for each in rest(asking)] == [(SUCCESS, b"{}")]
+
+
+def test_nobody_stays(broker: orbitmq.Broker) -> None:
+    """Clients that finish with nothing owed, with receipts that they do not read, and that are gone."""
+    folder = Path(f"/proc/{actors(broker)['gateway'].pid}/fd")
+
+    def sockets() -> int:
+        return sum(str(each.readlink()).startswith("socket:") for each in folder.iterdir() if each.is_symlink())
+
+    before = sockets()
+    with Remote(broker.status().listens) as still:
+        assert still.ask(HEARTBEAT, b"{}").code == SUCCESS
+        remotes = [Remote(broker.status().listens) for _ in range(30)]
+        for n, remote in enumerate(remotes):
+            if n % 3:
+                remote.socket.sendall(remote.frame(SEND_V2, b"x", **remote.send_fields("kept", 0)))
+            if n % 3 == 2:
+                remote.socket.close()
+            else:
+                finish(remote)
+        until(lambda: sockets() == before + 1, "the ends of all connections")
+        for remote in remotes:
+            remote.socket.close()
+
+
+def test_a_new_gateway(broker: orbitmq.Broker) -> None:
+    """Killed while it owes: the client sees the end, and nothing twice."""
+    with Remote(broker.status().listens) as remote:
+        remote.socket.sendall(b"".join(remote.frame(SEND_V2, b"%d" % n, **remote.send_fields("kept", 0)) for n in range(SENDS)))
+        finish(remote)
+        kill(broker, "gateway")
+        try:
+            said = rest(remote)
+        except ConnectionResetError:
+            said = []
+        assert len({each.opaque for each in said}) == len(said) and {each.code for each in said} <= {SUCCESS}
