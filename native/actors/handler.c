@@ -3,6 +3,8 @@
 #include "base/crash_point.h"
 #include <stdlib.h>
 
+#define ENDS_FIRST 4u /* steps that begin with ends of transactions, for each that begins with sends */
+
 static bool ours(const struct handler *handler, uint32_t slot)
 {
     return session_lane(&handler->tree->control->settings, slot) == handler->index;
@@ -89,8 +91,19 @@ static void deliver(struct handler *handler)
     }
 }
 
+/* Libraries end transactions over a session of their own. The gateway's session has ends among its sends: it is one that sends. */
+static void learn(struct handler *handler, uint32_t slot, uint32_t taken, uint32_t ends)
+{
+    const uint64_t bit = UINT64_C(1) << (slot % 64);
+    if (taken && taken == ends)
+        handler->ending[slot / 64] |= bit;
+    else if (taken)
+        handler->ending[slot / 64] &= ~bit;
+}
+
 static void serve(struct handler *handler, uint32_t slot, uint32_t *taken)
 {
+    const uint32_t taken_before = *taken, ends_before = handler->ends;
     const uint64_t bit = UINT64_C(1) << (slot % 64);
     struct control *control = handler->tree->control;
     struct session_entry *entry = &control->sessions[slot];
@@ -110,6 +123,7 @@ static void serve(struct handler *handler, uint32_t slot, uint32_t *taken)
     struct session_map *map = ours(handler, slot) ? handler_attach(handler, slot) : NULL;
     enum intake_result result = map ? handler_take(handler, slot, map, taken) : INTAKE_EMPTY;
     handler_publish(handler);
+    learn(handler, slot, *taken - taken_before, handler->ends - ends_before);
     if (map)
         handler_settle(handler, slot, map);
     if (result == INTAKE_STALLED)
@@ -129,6 +143,30 @@ static void serve(struct handler *handler, uint32_t slot, uint32_t *taken)
     }
 }
 
+/* Whether the step ends here. */
+static bool is_full(struct handler *handler)
+{
+    handler->full = handler->stalled || handler->out.position - handler->step_from >= handler->step_bytes;
+    return handler->full;
+}
+
+/* Ends of transactions go before sends, so that none waits for the turns of all who send; but in one step of five they do not, or
+ * somebody who does nothing but end could starve all sends. */
+static void serve_ending(struct handler *handler, uint32_t *taken)
+{
+    if (handler->ends_first == ENDS_FIRST) {
+        handler->ends_first = 0;
+        return;
+    }
+    const uint32_t before = *taken;
+    for (uint32_t word = 0; word < SESSION_WORDS && !handler->full; word++)
+        for (uint64_t bits = handler->pending[word] & handler->ending[word]; bits && !handler->full; bits &= bits - 1) {
+            serve(handler, word * 64 + (uint32_t)__builtin_ctzll(bits), taken);
+            is_full(handler);
+        }
+    handler->ends_first += *taken != before;
+}
+
 /* Serves the pending sessions in [from, to), until the lane is full. The next step begins with a session that got no room at
  * all, else with the one after the last: a session that can fill the lane alone must not starve those after it. */
 static void serve_between(struct handler *handler, uint32_t from, uint32_t to, uint32_t *taken)
@@ -144,8 +182,7 @@ static void serve_between(struct handler *handler, uint32_t from, uint32_t to, u
             return;
         const uint32_t before = *taken;
         serve(handler, slot, taken);
-        handler->full = handler->stalled || handler->out.position - handler->step_from >= handler->step_bytes;
-        if (handler->full)
+        if (is_full(handler))
             handler->turn = (*taken == before ? slot : slot + 1) % SESSIONS_MAX;
     }
 }
@@ -159,6 +196,7 @@ uint32_t handler_step(struct handler *handler)
     handler->stalled = handler->full = false;
     handler->step_from = handler->out.position;
     const uint32_t turn = handler->turn;
+    serve_ending(handler, &taken);
     serve_between(handler, turn, SESSIONS_MAX, &taken);
     serve_between(handler, 0, turn, &taken);
     if (taken) {

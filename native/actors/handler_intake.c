@@ -124,6 +124,7 @@ static bool settle(struct handler *handler, uint32_t slot, const struct judged_f
         count(handler->tree->page, COUNT_REJECTED, 1);
     ring_commit(&handler->out, sizeof *record + size, verdict == VERDICT_APPENDED ? LANE_SETTLE : LANE_REJECT);
     CRASH_POINT("handler_intake_settled");
+    handler->ends++;
     return true;
 }
 

@@ -1,5 +1,5 @@
 """Transactions of two processes, one after the other in each: a half message, then its commit. Then those of one process, also
-beside two that send as fast as they can."""
+beside two and eight that send as fast as they can."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from scripts.benchmark.roles import FORK, Role, together
 from scripts.benchmark.stage import Stage
 
 SENDERS = 2
+CROWD = 8
 BESIDE = 5_000  # transactions beside sends
 
 
@@ -48,14 +49,14 @@ def _transactions(durability: str, messages: int) -> Callable[[Stage], tuple[Sam
     return run
 
 
-def _transact_beside(name: str, topic: str, over: Any) -> Callable[[], float]:
+def _transact_beside(name: str, topic: str, transactions: int, over: Any) -> Callable[[], float]:
     """Returns the median of microseconds that an end took."""
     producer = orbitmq.connect(name).producer()
     producer.transaction(topic, load.SMALL.bodies[0], tags=load.TAG).rollback()
 
     def act() -> float:
         took = []
-        for number in range(BESIDE):
+        for number in range(transactions):
             begun = producer.transaction(topic, load.SMALL.bodies[number % len(load.SMALL.bodies)], tags=load.TAG)
             began = time.monotonic_ns()
             begun.commit()
@@ -66,16 +67,16 @@ def _transact_beside(name: str, topic: str, over: Any) -> Callable[[], float]:
     return act
 
 
-def _beside(senders: int) -> Callable[[Stage], tuple[Sample, ...]]:
+def _beside(senders: int, transactions: int = BESIDE) -> Callable[[Stage], tuple[Sample, ...]]:
     def run(stage: Stage) -> tuple[Sample, ...]:
         topic, other, over = stage.topic(), stage.topic(), FORK.Event()
-        transacting = Role(_transact_beside, stage.name, topic, over)
+        transacting = Role(_transact_beside, stage.name, topic, transactions, over)
         sending = [Role(checks.send, stage.name, other, over) for _ in range(senders)]
         (begin, end, us), *sent = together(transacting, *sending)
         seconds = (end - begin) / 1e9
         committed = sum(queue.max_offset for queue in stage.broker.topic(topic).queues)
-        assert committed == BESIDE, f"{committed} of {BESIDE} messages were committed"
-        found = Sample(BESIDE / seconds), Sample(us)
+        assert committed == transactions, f"{committed} of {transactions} messages were committed"
+        found = Sample(transactions / seconds), Sample(us)
         return (*found, Sample(sum(count for _, _, count in sent) / seconds)) if senders else found
 
     return run
@@ -94,5 +95,9 @@ MEASURES = (
     Measure(
         ("work_transactions_sending", "work_transactions_sending_end_us", "work_transactions_sends"), "1/s", _beside(SENDERS),
         runs=3,
+    ),
+    Measure(
+        ("work_transactions_crowd", "work_transactions_crowd_end_us", "work_transactions_crowd_sends"), "1/s",
+        _beside(CROWD, 1_000), runs=3,
     ),
 )  # fmt: skip
