@@ -62,6 +62,8 @@ def test_a_redrive(flows: Broker, console: Console) -> None:
     def sent(content: dict[str, Any]) -> list[str]:
         reply = change(console, "POST", "dead-letters/desk/redrive", content)
         assert reply.code == 200, reply
+        # a message is found by its id when reput has passed it
+        until(lambda: (seen := flows.status().positions).reput == seen.wrote)
         assert all(flows.message(each["redriven"]).topic == "letters" for each in reply.json["sent"])
         return [each["body"]["text"] for each in reply.json["sent"]]
 
