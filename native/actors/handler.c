@@ -91,6 +91,12 @@ static void deliver(struct handler *handler)
     }
 }
 
+/* Sessions of which each has its turn. */
+struct sessions_in_turn {
+    const uint64_t *among; /* a bit for each */
+    uint32_t *turn;        /* the one to begin with */
+};
+
 /* Libraries end transactions over a session of their own. The gateway's session has ends among its sends: it is one that sends. */
 static void learn(struct handler *handler, uint32_t slot, uint32_t taken, uint32_t ends)
 {
@@ -143,11 +149,33 @@ static void serve(struct handler *handler, uint32_t slot, uint32_t *taken)
     }
 }
 
-/* Whether the step ends here. */
-static bool is_full(struct handler *handler)
+/* Serves those of `sessions` in [from, to) that are pending, until the lane is full. The next look at them begins with a session that got
+ * no room at all, else with the one after the last: a session that can fill the lane alone must not starve those after it. */
+static void serve_between(struct handler *handler, const struct sessions_in_turn *sessions, uint32_t from, uint32_t to, uint32_t *taken)
 {
-    handler->full = handler->stalled || handler->out.position - handler->step_from >= handler->step_bytes;
-    return handler->full;
+    for (uint32_t slot = from; slot < to && !handler->full; slot++) {
+        const uint64_t bits = (handler->pending[slot / 64] & sessions->among[slot / 64]) >> (slot % 64);
+        if (!bits) {
+            slot |= 63;
+            continue;
+        }
+        slot += (uint32_t)__builtin_ctzll(bits);
+        if (slot >= to)
+            return;
+        const uint32_t before = *taken;
+        serve(handler, slot, taken);
+        handler->full = handler->stalled || handler->out.position - handler->step_from >= handler->step_bytes;
+        if (handler->full)
+            *sessions->turn = (*taken == before ? slot : slot + 1) % SESSIONS_MAX;
+    }
+}
+
+static void serve_in_turn(struct handler *handler, const uint64_t *among, uint32_t *turn, uint32_t *taken)
+{
+    const struct sessions_in_turn sessions = {among, turn};
+    const uint32_t first = *turn;
+    serve_between(handler, &sessions, first, SESSIONS_MAX, taken);
+    serve_between(handler, &sessions, 0, first, taken);
 }
 
 /* Ends of transactions go before sends, so that none waits for the turns of all who send; but in one step of five they do not, or
@@ -158,33 +186,8 @@ static void serve_ending(struct handler *handler, uint32_t *taken)
         handler->ends_first = 0;
         return;
     }
-    const uint32_t before = *taken;
-    for (uint32_t word = 0; word < SESSION_WORDS && !handler->full; word++)
-        for (uint64_t bits = handler->pending[word] & handler->ending[word]; bits && !handler->full; bits &= bits - 1) {
-            serve(handler, word * 64 + (uint32_t)__builtin_ctzll(bits), taken);
-            is_full(handler);
-        }
-    handler->ends_first += *taken != before;
-}
-
-/* Serves the pending sessions in [from, to), until the lane is full. The next step begins with a session that got no room at
- * all, else with the one after the last: a session that can fill the lane alone must not starve those after it. */
-static void serve_between(struct handler *handler, uint32_t from, uint32_t to, uint32_t *taken)
-{
-    for (uint32_t slot = from; slot < to && !handler->full; slot++) {
-        const uint64_t bits = handler->pending[slot / 64] >> (slot % 64);
-        if (!bits) {
-            slot |= 63;
-            continue;
-        }
-        slot += (uint32_t)__builtin_ctzll(bits);
-        if (slot >= to)
-            return;
-        const uint32_t before = *taken;
-        serve(handler, slot, taken);
-        if (is_full(handler))
-            handler->turn = (*taken == before ? slot : slot + 1) % SESSIONS_MAX;
-    }
+    serve_in_turn(handler, handler->ending, &handler->ending_turn, taken);
+    handler->ends_first += *taken > 0;
 }
 
 uint32_t handler_step(struct handler *handler)
@@ -195,10 +198,8 @@ uint32_t handler_step(struct handler *handler)
     collect(handler);
     handler->stalled = handler->full = false;
     handler->step_from = handler->out.position;
-    const uint32_t turn = handler->turn;
     serve_ending(handler, &taken);
-    serve_between(handler, turn, SESSIONS_MAX, &taken);
-    serve_between(handler, 0, turn, &taken);
+    serve_in_turn(handler, handler->pending, &handler->turn, &taken);
     if (taken) {
         count(handler->tree->page, COUNT_STEPS, 1);
         count(handler->tree->page, COUNT_MESSAGES, taken);

@@ -73,10 +73,11 @@ struct handler {
     bool stalled;       /* the lane had no room for the next record */
     bool full;          /* this step ends here: stalled, or step_bytes are in the lane since step_from */
     uint64_t step_bytes, step_from;
-    uint32_t turn;      /* the session to begin the next step with */
-    uint32_t ends;      /* of transactions that were taken, ever */
-    uint32_t ends_first; /* steps that began with them, since one that did not */
+    uint32_t turn;      /* the session to begin with, when all have their turns */
     uint64_t ending[SESSION_WORDS]; /* sessions whose last turn was nothing but ends of transactions */
+    uint32_t ending_turn; /* the one of them to begin with */
+    uint32_t ends_first;  /* steps that began with them, since one that did not */
+    uint32_t ends;        /* of transactions, that were taken ever */
     uint64_t looked_ms; /* CLOCK_MONOTONIC of the last look at every session */
     uint32_t last_topic; /* the topic resolved last: the checked copy of its entry */
     uint32_t last_hash;

@@ -20,7 +20,8 @@ import orbitmq
 from tests.actors.remoting_client import HEARTBEAT, ONE_WAY, PULL, ROUTE, SEND_V2, Remote, Said, records
 from tests.actors.remoting_kinds import CERTIFICATES
 from tests.actors.test_gateway import body_of, indexed
-from tests.trees import actors, kill, small_broker
+from tests.actors.test_gateway_tls import connections
+from tests.trees import kill, small_broker
 from tests.waiting import until
 
 SUCCESS, SYSTEM_ERROR, NOT_FOUND, CONSUMERS, CONSUMER_STATE, NOT_ONLINE = 0, 1, 19, 203, 307, 206
@@ -84,6 +85,14 @@ class Secure(Remote):
 def finish(remote: Remote) -> None:
     """Sends no more."""
     remote.socket.shutdown(socket.SHUT_WR)
+
+
+def join(remote: Remote) -> None:
+    """It is a member of the consumer group g."""
+    group = {"groupName": "g", "messageModel": "CLUSTERING", "consumeType": "CONSUME_ACTIVELY"}
+    group |= {"consumeFromWhere": "CONSUME_FROM_FIRST_OFFSET", "subscriptionDataSet": []}
+    told = json.dumps({"clientID": "1@a", "consumerDataSet": [group], "producerDataSet": []}).encode()
+    remote.until(remote.put(HEARTBEAT, told))
 
 
 def rest(remote: Remote) -> list[Said]:
@@ -160,11 +169,8 @@ def test_held_pulls(broker: orbitmq.Broker) -> None:
 
 def test_members_leave(broker: orbitmq.Broker) -> None:
     """Who has finished is no member, whatever it still gets; and questions are not passed on to it."""
-    group = {"groupName": "g", "messageModel": "CLUSTERING", "consumeType": "CONSUME_ACTIVELY"}
-    group |= {"consumeFromWhere": "CONSUME_FROM_FIRST_OFFSET", "subscriptionDataSet": []}
-    told = json.dumps({"clientID": "1@a", "consumerDataSet": [group], "producerDataSet": []}).encode()
     with Remote(broker.status().listens) as member, Remote(broker.status().listens) as asking:
-        member.until(member.put(HEARTBEAT, told))
+        join(member)
         assert asking.ask(CONSUMERS, consumerGroup="g").code == SUCCESS
         asked = asking.put(CONSUMER_STATE, consumerGroup="g", clientId="1@a", jstackEnable="false")
         assert member.next_one().code == CONSUMER_STATE
@@ -178,11 +184,8 @@ def test_members_leave(broker: orbitmq.Broker) -> None:
 
 def test_who_asked_gets_what_was_passed_on(broker: orbitmq.Broker) -> None:
     """The one that asks has finished; the consumer answers afterwards."""
-    group = {"groupName": "g", "messageModel": "CLUSTERING", "consumeType": "CONSUME_ACTIVELY"}
-    group |= {"consumeFromWhere": "CONSUME_FROM_FIRST_OFFSET", "subscriptionDataSet": []}
-    told = json.dumps({"clientID": "1@a", "consumerDataSet": [group], "producerDataSet": []}).encode()
     with Remote(broker.status().listens) as member, Remote(broker.status().listens) as asking:
-        member.until(member.put(HEARTBEAT, told))
+        join(member)
         asking.put(CONSUMER_STATE, consumerGroup="g", clientId="1@a", jstackEnable="false")
         finish(asking)
         member.reply(member.next_one().opaque, SUCCESS, b"{}")
@@ -191,19 +194,11 @@ def test_who_asked_gets_what_was_passed_on(broker: orbitmq.Broker) -> None:
 
 def test_nobody_stays(broker: orbitmq.Broker) -> None:
     """Clients that finish with nothing owed, with receipts that they do not read, and that are gone."""
-    folder = Path(f"/proc/{actors(broker)['gateway'].pid}/fd")
-
-    def sockets() -> int:
-        found = 0
-        for each in folder.iterdir():
-            with suppress(OSError):  # it was closed meanwhile
-                found += str(each.readlink()).startswith("socket:")
-        return found
-
-    before = sockets()
+    before = connections(broker)
     with Remote(broker.status().listens) as still:
         assert still.ask(HEARTBEAT, b"{}").code == SUCCESS
         remotes = [Remote(broker.status().listens) for _ in range(30)]
+        assert [each.ask(HEARTBEAT, b"{}").code for each in remotes] == [SUCCESS] * 30, "all are there"
         for n, remote in enumerate(remotes):
             if n % 3:
                 remote.socket.sendall(remote.frame(SEND_V2, b"x", **remote.send_fields("kept", 0)))
@@ -211,19 +206,42 @@ def test_nobody_stays(broker: orbitmq.Broker) -> None:
                 remote.socket.close()
             else:
                 finish(remote)
-        until(lambda: sockets() == before + 1, "the ends of all connections")
+        until(lambda: connections(broker) == before + 1, "the ends of all connections")
         for remote in remotes:
             remote.socket.close()
 
 
-def test_a_new_gateway(broker: orbitmq.Broker) -> None:
-    """Killed while it owes: the client sees the end, and nothing twice."""
+def test_one_that_never_reads(tmp_path: Path) -> None:
+    """What it is owed is kept no longer than connection_idle_s."""
+    with small_broker(tmp_path, listen="127.0.0.1:0", connection_idle_s=0.5) as broker:
+        broker.create_topic("t", 1)
+        with broker.producer() as producer:
+            producer.send("t", bytes(60_000))
+        indexed(broker)
+        before = connections(broker)
+        with Remote(broker.status().listens) as remote:
+            assert remote.ask(HEARTBEAT, b"{}").code == SUCCESS
+            remote.socket.sendall(b"".join(remote.frame(PULL, **remote.pull_fields("t", 0, 0)) for _ in range(500)))
+            finish(remote)
+            until(lambda: connections(broker) == before, "the end of who does not read")
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_new_gateway(broker: orbitmq.Broker, seed: int) -> None:
+    """Killed while it owes: the client sees the end, each message is stored once at most, and those with receipts are."""
     with Remote(broker.status().listens) as remote:
         remote.socket.sendall(b"".join(remote.frame(SEND_V2, b"%d" % n, **remote.send_fields("kept", 0)) for n in range(SENDS)))
         finish(remote)
+        said = [remote.take() for _ in range(seed * 20)]
         kill(broker, "gateway")
-        try:
-            said = rest(remote)
-        except ConnectionResetError:
-            said = []
-        assert len({each.opaque for each in said}) == len(said) and {each.code for each in said} <= {SUCCESS}
+        with suppress(ConnectionResetError):
+            said += rest(remote)
+        assert {each.code for each in said} <= {SUCCESS}
+    kept = {int(each.fields["queueOffset"]): each.opaque - 1 for each in said}
+    with broker.consumer(None, topics=["kept"], start="earliest") as consumer:
+        stored = dict[int, bytes]()
+        until(lambda: broker.status().positions.reput == broker.status().positions.wrote, "reput")
+        while some := consumer.poll_batch(timeout=0.0):
+            stored |= {each.offset: bytes(each.body) for each in some}
+    assert len(set(stored.values())) == len(stored)
+    assert {offset: stored.get(offset) for offset in kept} == {offset: b"%d" % n for offset, n in kept.items()}

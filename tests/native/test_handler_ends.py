@@ -54,18 +54,50 @@ def test_an_end_waits_for_no_more_than_a_step(tmp_path: Path, slot: int) -> None
         assert waited[1:].count(1) >= (len(waited) - 1) * FIRST // (FIRST + 1)
 
 
-def test_ends_do_not_starve_sends(tmp_path: Path) -> None:
-    """Somebody who ends what is none, as fast as the ring takes it."""
+class Greedy:
+    """Ends what is none, as fast as its ring takes it."""
+
+    def __init__(self, tree: p.Pipeline, slot: int) -> None:
+        self._session, self._sent = tree.session(slot=slot, window=1 << 14), 0
+
+    def go_on(self) -> None:
+        while self._sent < self._session.completed + 4000:
+            self._session.send(*[end()] * 500)
+            self._sent += 500
+
+
+def test_ends_do_not_starve_each_other(tmp_path: Path) -> None:
+    """Two that are greedy fill a step; one with a higher number ends now and then."""
     with p.pipeline(tmp_path, **SMALL_LANE) as tree:
         handler, writer = tree.handler(), tree.writer()
-        ending, sender = tree.session(slot=7, window=1 << 14), tree.session(slot=9, window=1024)
+        flood(tree)
+        greedy, modest = [Greedy(tree, 7), Greedy(tree, 8)], tree.session(slot=70)
+        waited = list[int]()
+        while len(waited) < 30:
+            modest.send(end())
+            steps = 0
+            while modest.completed <= len(waited):
+                for each in greedy:
+                    each.go_on()
+                lib.handler_step(handler)
+                lib.writer_step(writer)
+                steps += 1
+                assert steps <= 100
+            waited.append(steps)
+        assert max(waited[1:]) <= 4, "two steps of the greedy ones, one of those who send, and its own"
+
+
+def test_ends_do_not_starve_sends(tmp_path: Path) -> None:
+    """Two that are greedy fill a step."""
+    with p.pipeline(tmp_path, **SMALL_LANE) as tree:
+        handler, writer = tree.handler(), tree.writer()
+        greedy, sender = [Greedy(tree, 7), Greedy(tree, 8)], tree.session(slot=9, window=1024)
         for _ in range(100):
             sender.send(p.message(bytes(3000)))
-        steps = sent = 0
+        steps = 0
         while sender.completed < 100:
-            while sent < ending.completed + 4000:
-                ending.send(*[end()] * 500)
-                sent += 500
+            for each in greedy:
+                each.go_on()
             lib.handler_step(handler)
             lib.writer_step(writer)
             steps += 1
