@@ -34,7 +34,7 @@ from orbitmq.store.file_system import disk_error
 from orbitmq.store.work_plan import TOPICS_MAX, PlannedGroup, PlannedWorker
 
 VISIBILITY_MS_MIN = 100
-PARTING_LOOK_S = 0.5  # between two looks at whether groups without workers have put what failed into the log
+PARTING_LOOK_S = 0.5  # between two looks at whether all is settled that the last workers of groups have left
 RETRY, DEAD = "%RETRY%", "%DLQ%"  # before the group's name: its topics for what comes again, and for what does not
 
 
@@ -270,18 +270,22 @@ class WorkRegistry:
                 with suppress(OrbitError):  # at the next look
                     # A predecessor may have made the topic, and no more.
                     fresh[name] = self._taking_retries(name, fresh[name])
-            else:
-                left = bool(group.workers)
-                if left or looks:
-                    self._collect(name, group)
-                if (not left and not looks) or self._has_parting(name, group):  # the dispatcher puts them into the log first
-                    fresh[name] = replace(group, workers=[])
+            elif not (group.workers or looks) or not self._settled(name, group):
+                # The dispatcher takes what they had in hand, and puts what failed into the log.
+                fresh[name] = replace(group, workers=[])
         if self._behind or fresh != self._plan:
             self._try_store(fresh)
 
-    def _has_parting(self, name: str, group: PlannedGroup) -> bool:
-        paths = (work_files.path_of(self._layout, name, (topic, queue)) for topic, queue, *_ in group.queues)
-        return any(map(work_files.parts, paths))
+    def _settled(self, name: str, group: PlannedGroup) -> bool:
+        """Takes how far a group is whose workers have all ended into the table of offsets. False: the dispatcher has to do
+        something for it still, and the group may get further."""
+        settled = True
+        for topic, queue, *_ in group.queues:
+            found = work_files.left(work_files.path_of(self._layout, name, (topic, queue)))
+            if found is not None:
+                self._offsets.set(name, (topic, queue), found.floor)
+                settled = settled and not found.unsettled
+        return settled
 
     def topic_changed(self, topic: str) -> None:
         """The topic has more queues, may or may not be read any more, or was deleted."""
@@ -326,8 +330,10 @@ class WorkRegistry:
         group = self._plan.get(name)
         if group is None:
             return False
-        self._collect(name, group)
-        if not group.workers:
+        if group.workers:
+            self._collect(name, group)
+        else:
+            self._settled(name, group)
             self._try_store({other: entry for other, entry in self._plan.items() if other != name})
         return bool(group.workers)
 

@@ -26,6 +26,7 @@ _MAGIC = lib.WORK_MAGIC
 _HEAD: int = ffi.offsetof("struct work_file", "told") + 8
 _TOLD: int = ffi.offsetof("struct work_file", "told")
 _OPENING: int = ffi.offsetof("struct work_file", "opening")
+_LOOKS = 3
 
 
 class Floor(NamedTuple):
@@ -35,6 +36,14 @@ class Floor(NamedTuple):
     frontier: int
     told: int
     boot: bytes
+
+
+class Left(NamedTuple):
+    """floor: the first message that is not done, which the file's own floor may not have reached yet; unsettled: messages are
+    in hand still, or on their way to be retries or dead letters."""
+
+    floor: int
+    unsettled: bool
 
 
 def path_of(layout: StoreLayout, group: str, queue: QueueKey) -> Path:
@@ -105,16 +114,20 @@ def read(path: Path) -> Floor | None:
     return Floor(int(lib.work_file_floor(head)), int(lib.work_file_frontier(head)), int(head.told), bytes(head.boot))
 
 
-def parts(path: Path) -> bool:
-    """True if some of the messages are on their way to be a retry or a dead letter."""
+def left(path: Path, looks: int = _LOOKS) -> Left | None:
+    """What a group whose workers have all ended has left. looks: how often, at a file that changes. None: as `read`."""
     found = read(path)
     if found is None:
-        return False
+        return None
+    if found.floor >= found.frontier:
+        return Left(found.floor, False)
     try:
-        data = path.read_bytes() if found.floor < found.frontier else b""
+        data = path.read_bytes()
     except FileNotFoundError:
-        return False
-    return len(data) >= lib.WORK_FILE_SIZE and bool(lib.work_file_parts(ffi.from_buffer(data)))
+        return None
+    if len(data) >= lib.WORK_FILE_SIZE and read(path) == found:  # the words below a floor that has risen say nothing
+        return Left(int(lib.work_file_reached(ffi.from_buffer(data))), bool(lib.work_file_unsettled(ffi.from_buffer(data))))
+    return left(path, looks - 1) if looks > 1 else Left(found.floor, True)
 
 
 def tell(path: Path, floor: int) -> None:

@@ -14,7 +14,8 @@ struct work_file {
 void work_file_set(struct work_file *file, uint64_t floor, uint64_t frontier);
 uint64_t work_file_floor(const struct work_file *file);
 uint64_t work_file_frontier(const struct work_file *file);
-bool work_file_parts(const void *bytes);
+uint64_t work_file_reached(const void *bytes);
+bool work_file_unsettled(const void *bytes);
 struct dispatcher *dispatcher_open(struct attachment *tree);
 void dispatcher_close(struct dispatcher *dispatcher);
 #define DISPATCHER_KNOWN_MAX ...

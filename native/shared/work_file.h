@@ -75,16 +75,31 @@ static inline uint64_t work_word(enum work_state state, uint32_t tries, uint32_t
            (uint64_t)(tick & (WORK_TICKS - 1)) << 38;
 }
 
-/* For Python, of a copy of a whole file: true if a message in it is to be put elsewhere. */
-static inline bool work_file_parts(const void *bytes)
+/* For Python, of a copy of a whole file. */
+static inline enum work_state work_file_state(const void *bytes, uint64_t offset)
+{
+    uint64_t word;
+    memcpy(&word, (const uint8_t *)bytes + WORK_WORDS_AT + offset % WORK_WINDOW * sizeof word, sizeof word);
+    return work_state_of(word);
+}
+
+/* The first message that is not done. The dispatcher raises the floor some time after the last word below says so. */
+static inline uint64_t work_file_reached(const void *bytes)
 {
     const struct work_file *file = bytes;
-    for (uint64_t at = work_file_floor(file), i = 0; at < work_file_frontier(file) && i < WORK_WINDOW; at++, i++) {
-        uint64_t word;
-        memcpy(&word, (const uint8_t *)bytes + WORK_WORDS_AT + at % WORK_WINDOW * sizeof word, sizeof word);
-        if (work_state_of(word) == WORK_PARTING)
+    uint64_t at = work_file_floor(file);
+    for (uint32_t i = 0; at < work_file_frontier(file) && i < WORK_WINDOW && work_file_state(bytes, at) == WORK_DONE; i++)
+        at++;
+    return at;
+}
+
+/* True if a worker has one of the messages, or one is to be put elsewhere. */
+static inline bool work_file_unsettled(const void *bytes)
+{
+    const struct work_file *file = bytes;
+    for (uint64_t at = work_file_floor(file), i = 0; at < work_file_frontier(file) && i < WORK_WINDOW; at++, i++)
+        if (work_file_state(bytes, at) == WORK_PARTING || work_file_state(bytes, at) == WORK_HELD)
             return true;
-    }
     return false;
 }
 

@@ -7,6 +7,7 @@ consumerOffset.json may have.
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -79,6 +80,53 @@ def test_a_cut_log(tmp_path: Path) -> None:
     assert path.exists()
     work_files.trim(made, {QUEUE: 7})
     assert not path.exists()
+
+
+FREE, HELD, WAITING, DONE, PARTING = range(5)
+
+
+@pytest.mark.parametrize(
+    ("states", "floor", "unsettled"),
+    [
+        ([], 70_000, False),
+        ([DONE], 70_001, False),
+        ([DONE, DONE, FREE, DONE], 70_002, False),
+        ([WAITING, DONE], 70_000, False),
+        ([DONE, PARTING, DONE], 70_001, True),
+        ([DONE, DONE, FREE, HELD], 70_002, True),
+    ],
+)
+def test_what_the_last_worker_leaves(tmp_path: Path, states: list[int], floor: int, unsettled: bool) -> None:
+    """Goal: all that is done counts, whether the dispatcher has raised the floor yet or not, and nothing else does. Method: the
+    words behind the window's end stand at its beginning, among words that say something else."""
+    made = layout(tmp_path)
+    for begin in (70_000, 2 * lib.WORK_WINDOW - 2):
+        path = write(made, floor=begin, told=0, frontier=begin + len(states))
+        words = [PARTING] * lib.WORK_WINDOW
+        for at, state in enumerate(states):
+            words[(begin + at) % lib.WORK_WINDOW] = state
+        data = path.read_bytes()
+        at = lib.WORK_FILE_SIZE - 8 * lib.WORK_WINDOW
+        path.write_bytes(data[:at] + b"".join(word.to_bytes(8, sys.byteorder) for word in words))
+        assert work_files.left(path) == (begin + floor - 70_000, unsettled)
+    path.unlink()
+    assert work_files.left(path) is None
+
+
+def test_a_file_that_changes_at_each_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Goal: words below a floor that has risen meanwhile are not taken for free ones."""
+    made, read = layout(tmp_path), work_files.read
+    path = write(made, floor=3, told=0, frontier=9)
+
+    def rising(path: Path) -> work_files.Floor | None:
+        found = read(path)
+        assert found is not None
+        write(made, floor=found.floor + 1, told=0, frontier=9)
+        return found
+
+    monkeypatch.setattr(work_files, "read", rising)
+    found = work_files.left(path)
+    assert found is not None and found.unsettled
 
 
 def test_tell_only_rises_to_the_floor(tmp_path: Path) -> None:
