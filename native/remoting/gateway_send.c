@@ -12,27 +12,49 @@
 
 #define MULTI_TAGS 0x2 /* in sysFlag; nobody reads it */
 
-/* Names of fields in the long and in the short form. */
+/* A send's fields, by their names in the short form. */
+static void read_fields(const struct remoting_header *header, struct slice fields[REMOTING_LETTERS])
+{
+    static const char *const names[REMOTING_LETTERS] = {
+        ['a' - 'a'] = "producerGroup", ['b' - 'a'] = "topic", ['e' - 'a'] = "queueId", ['f' - 'a'] = "sysFlag",
+        ['g' - 'a'] = "bornTimestamp", ['h' - 'a'] = "flag", ['i' - 'a'] = "properties", ['j' - 'a'] = "reconsumeTimes",
+        ['l' - 'a'] = "maxReconsumeTimes", ['m' - 'a'] = "batch",
+    };
+    if (header->code != GATEWAY_SEND && header->code != GATEWAY_REPLY) {
+        remoting_letters(header, fields);
+        return;
+    }
+    for (uint32_t i = 0; i < REMOTING_LETTERS; i++)
+        fields[i] = names[i] ? remoting_field(header, names[i]) : (struct slice){0};
+}
+
+static bool read_number(const struct slice fields[REMOTING_LETTERS], char letter, int64_t *number)
+{
+    const struct slice text = fields[letter - 'a'];
+    return text.data && remoting_number(text, number);
+}
+
 static bool read_wanted(const struct remoting_header *header, struct gateway_wanted *wanted)
 {
-    const bool brief = header->code != GATEWAY_SEND && header->code != GATEWAY_REPLY;
-    const struct slice batch = remoting_field(header, brief ? "m" : "batch");
+    struct slice fields[REMOTING_LETTERS];
+    read_fields(header, fields);
+    const struct slice batch = fields['m' - 'a'];
     *wanted = (struct gateway_wanted){
-        .name = remoting_field(header, brief ? "b" : "topic"),
-        .properties = remoting_field(header, brief ? "i" : "properties"),
-        .group = remoting_field(header, brief ? "a" : "producerGroup"),
+        .name = fields['b' - 'a'],
+        .properties = fields['i' - 'a'],
+        .group = fields['a' - 'a'],
         .batch = batch.data ? batch.size == 4 && memcmp(batch.data, "true", 4) == 0 : header->code == GATEWAY_SEND_BATCH,
         .reply = header->code == GATEWAY_REPLY || header->code == GATEWAY_REPLY_V2,
     };
-    remoting_field_number(header, brief ? "f" : "sysFlag", &wanted->sys_flag);
-    remoting_field_number(header, brief ? "g" : "bornTimestamp", &wanted->born_ms);
-    remoting_field_number(header, brief ? "h" : "flag", &wanted->flag);
+    read_number(fields, 'f', &wanted->sys_flag);
+    read_number(fields, 'g', &wanted->born_ms);
+    read_number(fields, 'h', &wanted->flag);
     wanted->most = GATEWAY_MOST_TRIES;
-    remoting_field_number(header, brief ? "j" : "reconsumeTimes", &wanted->tries);
-    remoting_field_number(header, brief ? "l" : "maxReconsumeTimes", &wanted->most);
+    read_number(fields, 'j', &wanted->tries);
+    read_number(fields, 'l', &wanted->most);
     if (wanted->born_ms < 0)
         wanted->born_ms = 0;
-    return remoting_field_number(header, brief ? "e" : "queueId", &wanted->queue);
+    return read_number(fields, 'e', &wanted->queue);
 }
 
 const char *gateway_refusal(const struct gateway_wanted *wanted, int32_t *code)

@@ -61,10 +61,7 @@ uint32_t gateway_put_properties(struct slice properties, uint8_t *to, uint32_t s
         if (to) {
             if (size)
                 to[size] = PROPERTY_END;
-            uint8_t *const pair = to + size + (size > 0);
-            memcpy(pair, name.data, name.size);
-            pair[name.size] = PROPERTY_NAME_END;
-            memcpy(pair + name.size + 1, value.data, value.size);
+            memcpy(to + size + (size > 0), name.data, name.size + 1 + value.size); /* with what is between them */
         }
         size += (size > 0) + name.size + 1 + value.size;
     }

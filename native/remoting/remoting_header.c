@@ -25,6 +25,17 @@ struct slice remoting_field(const struct remoting_header *header, const char *na
     return (struct slice){0};
 }
 
+void remoting_letters(const struct remoting_header *header, struct slice values[REMOTING_LETTERS])
+{
+    memset(values, 0, REMOTING_LETTERS * sizeof *values);
+    for (uint32_t i = 0; i < header->field_count; i++) {
+        const struct slice *const name = &header->fields[i].name;
+        const uint32_t letter = name->size == 1 ? (uint32_t)*name->data - 'a' : REMOTING_LETTERS;
+        if (letter < REMOTING_LETTERS)
+            values[letter] = header->fields[i].value;
+    }
+}
+
 bool remoting_number(struct slice text, int64_t *number)
 {
     uint32_t at = 0;

@@ -45,7 +45,10 @@ uint64_t remoting_header_room(const struct remoting_header *header);
 
 /* The value of a field, the last one if it occurs twice; data == NULL: there is none. */
 struct slice remoting_field(const struct remoting_header *header, const char *name);
-/* The same as a number. False: there is none, or it is no whole number of 64 bits. */
+/* The same for each name of one small letter, by letter, in one pass. */
+#define REMOTING_LETTERS 26u
+void remoting_letters(const struct remoting_header *header, struct slice values[REMOTING_LETTERS]);
+/* A field's value as a number. False: there is none, or it is no whole number of 64 bits. */
 bool remoting_field_number(const struct remoting_header *header, const char *name, int64_t *number);
 bool remoting_number(struct slice text, int64_t *number);
 

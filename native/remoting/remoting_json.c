@@ -1,9 +1,7 @@
 /* The JSON form of a header: one object of a few numbers and texts, and of the object extFields with text values. Clients write numbers and
  * booleans there too, without quotes; they are taken as their text. Other keys may hold anything, and are passed over. */
 #include "remoting/remoting_json.h"
-
-#include <inttypes.h>
-#include <stdio.h>
+#include "remoting/remoting_plain.h"
 
 struct cursor {
     uint8_t *at;
@@ -22,7 +20,8 @@ static void pass_space(struct cursor *in)
 /* Passes over space, then this character. */
 static bool pass(struct cursor *in, char wanted)
 {
-    pass_space(in);
+    if (in->at < in->end && *in->at <= ' ') /* clients write none */
+        pass_space(in);
     if (in->at == in->end || *in->at != (uint8_t)wanted)
         return false;
     in->at++;
@@ -90,12 +89,19 @@ static bool read_unicode(struct cursor *in, uint8_t **to)
 /* A text, whose escapes are replaced in place: what replaces one is never longer. */
 static bool read_text(struct cursor *in, struct slice *text)
 {
-    static const char escapes[] = "\"\\/bfnrt", meant[] = "\"\\/\b\f\n\r\t";
+    static const uint8_t meant[128] = {['"'] = '"', ['\\'] = '\\', ['/'] = '/', ['b'] = '\b', ['f'] = '\f', ['n'] = '\n', ['r'] = '\r', ['t'] = '\t'};
     if (!pass(in, '"'))
         return false;
     uint8_t *const begin = in->at;
     uint8_t *out = begin;
-    while (in->at < in->end) {
+    for (;;) {
+        const size_t run = remoting_plain_run(in->at, in->end);
+        if (out != in->at)
+            memmove(out, in->at, run);
+        out += run;
+        in->at += run;
+        if (in->at == in->end)
+            return false;
         const uint8_t c = *in->at++;
         if (c == '"') {
             *text = (struct slice){begin, (uint32_t)(out - begin)};
@@ -108,13 +114,11 @@ static bool read_text(struct cursor *in, struct slice *text)
         if (in->at == in->end)
             return false;
         const uint8_t kind = *in->at++;
-        const char *const known = kind ? strchr(escapes, kind) : NULL;
-        if (known)
-            *out++ = (uint8_t)meant[known - escapes];
-        else if (kind != 'u' || !read_unicode(in, &out))
+        if (kind == 'u' ? !read_unicode(in, &out) : kind >= sizeof meant || !meant[kind])
             return false;
+        if (kind != 'u')
+            *out++ = meant[kind];
     }
-    return false;
 }
 
 static bool pass_digits(struct cursor *in)
@@ -125,25 +129,24 @@ static bool pass_digits(struct cursor *in)
     return in->at > begin;
 }
 
-static bool pass_one_of(struct cursor *in, const char *characters)
+static bool pass_one_of(struct cursor *in, uint8_t one, uint8_t other)
 {
-    if (in->at == in->end || !*in->at || !strchr(characters, *in->at))
-        return false;
-    in->at++;
-    return true;
+    const bool found = in->at < in->end && (*in->at == one || *in->at == other);
+    in->at += found;
+    return found;
 }
 
 /* The text of a number, whole or not. */
 static bool read_number_text(struct cursor *in, struct slice *text)
 {
     uint8_t *const begin = in->at;
-    pass_one_of(in, "-");
-    if (!pass_one_of(in, "0") && !pass_digits(in))
+    pass_one_of(in, '-', '-');
+    if (!pass_one_of(in, '0', '0') && !pass_digits(in))
         return false;
-    if (pass_one_of(in, ".") && !pass_digits(in))
+    if (pass_one_of(in, '.', '.') && !pass_digits(in))
         return false;
-    if (pass_one_of(in, "eE")) {
-        pass_one_of(in, "+-");
+    if (pass_one_of(in, 'e', 'E')) {
+        pass_one_of(in, '+', '-');
         if (!pass_digits(in))
             return false;
     }
@@ -235,9 +238,11 @@ static bool read_language(struct cursor *in, uint8_t *language)
     if (!read_plain(in, &text))
         return false;
     *language = REMOTING_OTHER;
-    for (uint8_t i = 0; i < REMOTING_LANGUAGES; i++)
-        if (text.data && is(text, languages[i]))
+    for (uint8_t i = 0; text.data && i < REMOTING_LANGUAGES; i++)
+        if (is(text, languages[i])) {
             *language = i;
+            break;
+        }
     return true;
 }
 
@@ -285,26 +290,31 @@ static void put_word(struct remoting_text *text, const char *word) { remoting_te
 
 static void put_number(struct remoting_text *text, const char *key, int32_t value)
 {
-    char line[40];
-    snprintf(line, sizeof line, "%s%" PRId32, key, value);
-    put_word(text, line);
+    uint8_t digits[11], *const end = digits + sizeof digits, *at = end;
+    uint32_t left = value < 0 ? 0 - (uint32_t)value : (uint32_t)value;
+    do
+        *--at = (uint8_t)('0' + left % 10);
+    while (left /= 10);
+    if (value < 0)
+        *--at = '-';
+    put_word(text, key);
+    remoting_text_put(text, at, (uint64_t)(end - at));
 }
 
 static void put_text(struct remoting_text *text, struct slice value)
 {
+    static const char hex[] = "0123456789abcdef";
     put_word(text, "\"");
-    for (uint32_t i = 0; i < value.size; i++) {
-        const uint8_t c = value.data[i];
-        char escaped[8];
-        if (c == '"' || c == '\\')
-            snprintf(escaped, sizeof escaped, "\\%c", c);
-        else if (c < 0x20)
-            snprintf(escaped, sizeof escaped, "\\u%04x", c);
-        else {
-            remoting_text_put(text, &c, 1);
-            continue;
-        }
-        put_word(text, escaped);
+    for (const uint8_t *at = value.data, *const end = at + value.size; at < end; at++) {
+        const size_t run = remoting_plain_run(at, end);
+        remoting_text_put(text, at, run);
+        at += run;
+        if (at == end)
+            break;
+        if (*at < 0x20)
+            remoting_text_put(text, (const char[]){'\\', 'u', '0', '0', hex[*at >> 4], hex[*at & 15]}, 6);
+        else
+            remoting_text_put(text, (const char[]){'\\', (char)*at}, 2);
     }
     put_word(text, "\"");
 }
