@@ -18,6 +18,7 @@ from rich.table import Table
 from scripts.benchmark import (
     ceiling,
     checks,
+    codec,
     dataset,
     delays,
     drain,
@@ -48,9 +49,9 @@ MEASURES: tuple[Measure, ...] = (
     *stream.MEASURES, *sends.MEASURES, *latency.MEASURES, *ladder.MEASURES, *drain.MEASURES, *filters.MEASURES,
     *queues.MEASURES, *lifecycle.MEASURES, *locks.MEASURES, *delays.MEASURES, *work.MEASURES, *transactions.MEASURES,
     *checks.MEASURES, *topics.MEASURES, *exact.MEASURES, *request.MEASURES, *gateway.MEASURES, *gateway_crowd.MEASURES,
-    *dataset.MEASURES, *read.MEASURES, *planning.MEASURES, *memory.MEASURES, *instead.MEASURES,
+    *codec.MEASURES, *dataset.MEASURES, *read.MEASURES, *planning.MEASURES, *memory.MEASURES, *instead.MEASURES,
 )  # fmt: skip
-FAMILIES = {"gateway": ["gateway_*"], "spark": ["spark_*"], "work": ["work_*", "filter_*", "request_*"]}
+FAMILIES = {"codec": ["codec_*"], "gateway": ["gateway_*"], "spark": ["spark_*"], "work": ["work_*", "filter_*", "request_*"]}
 notes = Console(stderr=True)
 
 
