@@ -7,7 +7,7 @@ import logging
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
@@ -18,8 +18,11 @@ from orbitmq.cli.console import counted, err, rate
 from orbitmq.cli.export_listing import show_compacted, show_export, show_report
 from orbitmq.cli.options import Json
 
+if TYPE_CHECKING:
+    from orbitmq.tables.export.topics import ExportReport
+
 INTERRUPTED = 130
-LOOK_S = 0.2  # as long as spark/export/job.py waits between two looks: the first rows have taken that long
+LOOK_S = 0.2  # as long as tables/export/progress.py waits between two looks: the first rows have taken that long
 TELL_S = 10.0  # if no bar can be drawn
 
 
@@ -69,15 +72,13 @@ def export(
         return
     if store is None or folder is None:
         raise typer.BadParameter("give STORE and OUT, or --show OUT, or --compact OUT")
-    from orbitmq.spark.export.topics import export as run
-
+    run = _runner(spark)
     _log_without_py4j()
     with _ends_cleanly(), _progress("export") as progress:
         report = run(
             store,
             folder,
             topics or (),
-            spark or None,
             by=_names(by),
             columns=_names(columns),
             full=full,
@@ -88,8 +89,21 @@ def export(
     show_report(report, as_json)
 
 
+def _runner(spark: bool) -> Callable[..., ExportReport]:
+    """Spark's if it is asked for, or if spark-submit has started this process; else that which needs pyarrow alone."""
+    from orbitmq.spark.session import submitted
+
+    if spark or submitted():
+        from orbitmq.spark.export import export as with_spark
+
+        return with_spark
+    from orbitmq.tables.export.topics import export as here
+
+    return here
+
+
 def _compact(out: Path, topics: list[str], as_json: bool) -> None:
-    from orbitmq.spark.export.compact import compact
+    from orbitmq.tables.export.compact import compact
 
     with _ends_cleanly(), _progress("compact") as progress:
         report = compact(out, topics, progress=progress)

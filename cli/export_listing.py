@@ -14,9 +14,9 @@ from orbitmq.cli.console import counted, err, out, plain_table, rate
 from orbitmq.shm.disk_fault import byte_count
 
 if TYPE_CHECKING:
-    from orbitmq.spark.export.compact import CompactReport
-    from orbitmq.spark.export.manifest import ExportFile, Gap, Range
-    from orbitmq.spark.export.topics import ExportReport
+    from orbitmq.tables.export.compact import CompactReport
+    from orbitmq.tables.export.manifest import ExportFile, Gap, Range
+    from orbitmq.tables.export.topics import ExportReport
 
 RANGES_MOST = 4  # of one file
 
@@ -24,8 +24,8 @@ RANGES_MOST = 4  # of one file
 def show_export(folder: Path, as_json: bool) -> None:
     """Which offsets of which queues are in which files. Raises: SettingError: no export is there; ExportDamaged."""
     from orbitmq.errors import SettingError
-    from orbitmq.spark.export.folder import ExportFolder
-    from orbitmq.spark.export.manifest import COMPLETE, plain_file
+    from orbitmq.tables.export.folder import ExportFolder
+    from orbitmq.tables.export.manifest import COMPLETE, plain_file
 
     state = ExportFolder(folder).state()
     newest = state.run
@@ -60,7 +60,7 @@ def show_export(folder: Path, as_json: bool) -> None:
 def show_report(report: ExportReport, as_json: bool) -> None:
     """What one run did."""
     if as_json:
-        from orbitmq.spark.export.manifest import plain_file
+        from orbitmq.tables.export.manifest import plain_file
 
         for file in report.files:
             print(json.dumps({"type": "file", **plain_file(file)}))

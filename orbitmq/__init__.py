@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from orbitmq.client.setting_types import BrokerSettings, StoredSettings
     from orbitmq.client.topic_info import TopicInfo
     from orbitmq.client.worker import Worker
-    from orbitmq.spark.dataset import Dataset, dataset
+    from orbitmq.tables.dataset import Dataset, dataset
 
 __all__ = [
     "Broker",
@@ -58,8 +58,8 @@ _HOMES = {
     "Client": "orbitmq.client.client",
     "connect": "orbitmq.client.client",
     "Consumer": "orbitmq.client.consumer",
-    "Dataset": "orbitmq.spark.dataset",
-    "dataset": "orbitmq.spark.dataset",
+    "Dataset": "orbitmq.tables.dataset",
+    "dataset": "orbitmq.tables.dataset",
     "Job": "orbitmq.client.job",
     "Message": "orbitmq.client.message",
     "OpenTransaction": "orbitmq.client.open_transactions",

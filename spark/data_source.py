@@ -17,7 +17,7 @@ try:
 except ImportError as error:  # an extra: everything else works without it
     raise ImportError(f"{error}; the data source needs PySpark 4: pip install 'orbitmq[spark]'", name=error.name) from error
 
-from orbitmq.spark import columns
+from orbitmq.spark import schema as source_schema
 from orbitmq.spark.source.options import columns_of, parse
 from orbitmq.spark.spelling import for_spark
 
@@ -58,20 +58,20 @@ class OrbitSource(DataSource):
 
     @for_spark()
     def schema(self) -> str:
-        return columns.ddl(columns_of(self.options))
+        return source_schema.ddl(columns_of(self.options))
 
     @for_spark()
     def reader(self, schema: StructType) -> DataSourceReader:
         from orbitmq.spark.source.batch_reader import OrbitReader
 
-        columns.check(schema, columns_of(self.options))
+        source_schema.check(schema, columns_of(self.options))
         return OrbitReader(parse(self.options))
 
     @for_spark()
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         from orbitmq.spark.stream.reader import OrbitStreamReader
 
-        columns.check(schema, columns_of(self.options))
+        source_schema.check(schema, columns_of(self.options))
         return OrbitStreamReader(parse(self.options, streaming=True))
 
     @for_spark()

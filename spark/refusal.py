@@ -1,14 +1,12 @@
-"""The errors about options, and how they list what exists instead."""
+"""The errors about options."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from difflib import get_close_matches
 
 from orbitmq.errors import SettingError
 from orbitmq.errors.remedy import Hint
-
-NAMED_MOST = 20
 
 
 def refused(option: str, value: object, why: str, hint: Hint | str | None = None) -> SettingError:
@@ -23,10 +21,3 @@ def unknown_hint(option: str, known: Sequence[str]) -> str:
     spelled = {name.lower(): name for name in known}
     close = get_close_matches(option.lower(), spelled, cutoff=0.6)
     return f"perhaps {' or '.join(spelled[name] for name in close)}" if close else f"the options are {', '.join(known)}"
-
-
-def topics_there(names: Iterable[str]) -> str:
-    """The first few of them, and how many more there are."""
-    known = sorted(names)
-    more = f" and {len(known) - NAMED_MOST:,} more" if len(known) > NAMED_MOST else ""
-    return f"{', '.join(known[:NAMED_MOST]) or 'no topic'}{more}"

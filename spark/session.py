@@ -22,6 +22,11 @@ JAVA_LEAST = 17
 _JAVA_HINT = "install Java 17 or newer (Debian: apt-get install openjdk-17-jre-headless), or set JAVA_HOME"
 
 
+def submitted() -> bool:
+    """True if spark-submit has started this process: its master and settings are then the caller's."""
+    return "PYSPARK_GATEWAY_PORT" in os.environ
+
+
 def local_session(
     name: str = "orbitmq", *, cores: int | None = None, memory: str = "1g", settings: Mapping[str, str] | None = None
 ) -> SparkSession:

@@ -1,13 +1,12 @@
-"""How users of the data source change a setting: with an option. Errors in a query or a task use this spelling. And how users
-of `orbitmq.dataset`, which reads the same way, do: with an argument."""
+"""How users of the data source change a setting: with an option. Errors in a query or a task use this spelling."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from orbitmq.errors import OrbitError
-from orbitmq.errors.remedy import Face, Knob, library
+from orbitmq.errors.remedy import Knob, library
+from orbitmq.tables.spelling import spelled
 
 # For arguments of the library; only the sink waits for receipts, with its option timeout.
 OPTIONS = {"name": "broker", "store": "path", "timeout": "timeout"}
@@ -23,40 +22,8 @@ def spark(knob: Knob) -> str | None:
     return f"option {option}" if knob.value is None else f"option {option} = {knob.value}"
 
 
-# Arguments of orbitmq.dataset for options that errors of the source may name.
-ARGUMENTS = {
-    "failOnDataLoss": Knob("allow_gaps", True),
-    "read": Knob("read", "appended"),
-    "columns": Knob("columns"),
-}
-
-
-def dataset(knob: Knob) -> str | None:
-    """An option for which orbitmq.dataset has no argument cannot be changed there."""
-    if knob.of != "spark":
-        return library(knob)
-    argument = ARGUMENTS.get(knob.name)
-    return None if argument is None else library(argument)
-
-
-@contextmanager
-def _spelled(face: Face) -> Iterator[None]:
-    try:
-        yield
-    except OrbitError as error:
-        error.face = face
-        raise
-
-
 @contextmanager
 def for_spark() -> Iterator[None]:
     """Wraps what Spark calls: errors from here are spelled for Spark's users."""
-    with _spelled(spark):
-        yield
-
-
-@contextmanager
-def for_dataset() -> Iterator[None]:
-    """The same for callers of orbitmq.dataset."""
-    with _spelled(dataset):
+    with spelled(spark):
         yield

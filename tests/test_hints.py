@@ -30,7 +30,7 @@ from tests.test_tidy import ROOT, short, sources
 LITERAL_OF_C = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
 HINT_OF_C = re.compile(r"\{[a-z_]+(?:=[^{} ]+)?(?: of [a-z]+)?\}")
 # The places of the library's arguments: every public function there, and what C gives to users.
-LIBRARY = ("client", "spark/dataset.py", "spark/export/topics.py", "store/repair", "native/_types.pyi")
+LIBRARY = ("client", "tables/dataset.py", "tables/export/topics.py", "store/repair", "native/_types.pyi")
 DEEDS = {"skip_damaged"}  # what the library has a method for instead of an argument
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-LAYERS = ("shm", "store", "actors", "client", "spark", "cli")
+LAYERS = ("shm", "store", "actors", "client", "tables", "spark", "cli")
 DECISIONS_MIN = 5  # fewer are glue
 DECISIONS = (ast.If, ast.IfExp, ast.For, ast.While, ast.Try, ast.BoolOp, ast.comprehension, ast.match_case)
 
@@ -117,18 +117,17 @@ TESTED_BY: dict[str, str] = {
     "client/worker_settings.py": "tests/client/test_worker.py",
     "client/work_retries.py": "tests/client/test_work_status.py",
     "spark/data_source.py": "tests/spark/test_source.py",
-    "spark/export/account.py": "tests/spark/test_export_runs.py",
-    "spark/export/checkpoint.py": "tests/spark/test_export_run_log.py",
-    "spark/export/folder.py": "tests/spark/test_export_runs.py",
-    "spark/export/job.py": "tests/spark/test_task_error.py",
-    "spark/export/parquet_file.py": "tests/spark/test_export_compact.py",
-    "spark/export/partition.py": "tests/spark/test_export_runs.py",
-    "spark/export/plan.py": "tests/spark/test_export_runs.py",
-    "spark/export/swap.py": "tests/spark/test_export_compact.py",
-    "spark/export/state.py": "tests/spark/test_export_manifest.py",
-    "spark/export/task.py": "tests/spark/test_export_runs.py",
-    "spark/export/topics.py": "tests/spark/test_export.py",
-    "spark/refusal.py": "tests/spark/test_options.py",
+    "tables/export/account.py": "tests/tables/test_export_runs.py",
+    "tables/export/checkpoint.py": "tests/tables/test_export_run_log.py",
+    "tables/export/folder.py": "tests/tables/test_export_runs.py",
+    "tables/export/parquet_file.py": "tests/tables/test_export_compact.py",
+    "tables/export/partition.py": "tests/tables/test_export_runs.py",
+    "tables/export/plan.py": "tests/tables/test_export_runs.py",
+    "tables/export/swap.py": "tests/tables/test_export_compact.py",
+    "tables/export/state.py": "tests/tables/test_export_manifest.py",
+    "tables/export/task.py": "tests/tables/test_export_runs.py",
+    "tables/export/progress.py": "tests/tables/test_export_here.py",
+    "tables/export/topics.py": "tests/tables/test_export_runs.py",
     "spark/session.py": "tests/spark/conftest.py",
     "spark/sink/staging.py": "tests/spark/test_sink_commit.py",
     "spark/sink/state.py": "tests/spark/test_sink_commit.py",
@@ -139,7 +138,12 @@ TESTED_BY: dict[str, str] = {
     "spark/source/batch_reader.py": "tests/spark/test_source.py",
     "spark/source/remote_extents.py": "tests/spark/test_servers.py",
     "spark/source/remote_slices.py": "tests/spark/test_servers.py",
-    "spark/source/slice_reader.py": "tests/spark/test_dataset.py",
+    "tables/carried.py": "tests/spark/test_carried.py",
+    "tables/choice.py": "tests/spark/test_topic_options.py",
+    "tables/moments.py": "tests/spark/test_moments.py",
+    "tables/planning.py": "tests/spark/test_planning.py",
+    "spark/schema.py": "tests/spark/test_source.py",
+    "tables/slice_reader.py": "tests/tables/test_dataset.py",
     "store/listen_address.py": "tests/actors/test_gateway.py",
     "store/atomic_file.py": "tests/store/test_access.py",
     "store/commit_words.py": "tests/store/test_group_memory.py",

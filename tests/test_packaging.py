@@ -16,6 +16,7 @@ import pytest
 
 import orbitmq
 from tests.checked.checkers import judge, verdict
+from tests.test_tidy import FOLDERS, FOUND_BY_SPARK
 
 ROOT = Path(__file__).resolve().parent.parent
 BUILT = ("*.so", "*.o", "__pycache__", "*_core.c", "*.egg-info")
@@ -65,7 +66,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("wheel")
     copy = folder / "copy"
     copy.mkdir()
-    for name in ("actors", "cli", "client", "native", "orbitmq", "pyspark_orbitmq", "remoting", "shm", "spark", "store"):
+    for name in (*FOLDERS, FOUND_BY_SPARK, "orbitmq"):
         shutil.copytree(ROOT / name, copy / name, symlinks=True, ignore=shutil.ignore_patterns(*BUILT))
     for name in ("setup.py", "pyproject.toml", "MANIFEST.in", "README.md", "CHANGELOG.md", "LICENSE"):
         shutil.copy(ROOT / name, copy)

@@ -26,15 +26,22 @@ MAY_IMPORT: dict[str, set[str]] = {
     "remoting": {"store", "shm", "native"},
     "actors": {"remoting", "store", "shm", "native"},
     "client": {"store", "shm", "native"},
-    "root": {"client", "shm"},  # shm/means.py, which says what is short where not even a module can be loaded
-    "spark": {"root", "client", "store", "shm", "native"},
-    "cli": {"root", "spark", "client", "store", "shm", "native"},
+    "tables": {"client", "store", "shm", "native"},
+    "root": {"tables", "client", "shm"},  # shm/means.py, which says what is short where not even a module can be loaded
+    "spark": {"root", "tables", "client", "store", "shm", "native"},
+    "cli": {"root", "spark", "tables", "client", "store", "shm", "native"},
     "pyspark_orbitmq": {"spark"},  # beside the package
 }
-# The stub of the C types names the results that the Python class derived from them gives; python -m orbitmq is the command;
-# orbitmq.dataset is the Spark source's reader, which knows nothing of Spark.
-BESIDES = {"native/_types.pyi": {"client"}, "orbitmq/__main__.py": {"cli"}, "orbitmq/__init__.py": {"spark"}}
-FOLDERS = ["actors", "cli", "client", "native", "remoting", "shm", "spark", "store"]
+# The stub of the C types names the results that the Python class derived from them gives; python -m orbitmq is the command.
+BESIDES = {"native/_types.pyi": {"client"}, "orbitmq/__main__.py": {"cli"}}
+# Who may import what is big, and an extra. What needs only pyarrow thereby works where there is no PySpark.
+EXTRAS: dict[str, set[str]] = {
+    "pyarrow": {"client/arrow.py", "tables", "spark"},
+    "pyspark": {"cli/quickstart/spark_part.py", "spark"},
+    "py4j": set(),
+    "pandas": set(),
+}
+FOLDERS = ["actors", "cli", "client", "native", "remoting", "shm", "spark", "store", "tables"]
 FOUND_BY_SPARK = "pyspark_orbitmq"  # by its name, which therefore cannot lie within the package
 
 LINES_MAX = {".py": 500, ".c": 600, ".h": 400, ".sh": 300}
@@ -112,7 +119,10 @@ def test_imports_point_one_way() -> None:
         ("actors/news.py", "from orbitmq import client"),
         ("actors/news.py", "from orbitmq.client.connection import Connection"),
         ("client/client.py", "def late():\n    from orbitmq.actors.settings import TreeSettings"),
-        ("client/client.py", "from orbitmq.spark.export.topics import export_topic"),
+        ("client/client.py", "from orbitmq.tables.export.topics import export"),
+        ("tables/dataset.py", "from orbitmq.spark.session import local_session"),
+        ("tables/export/topics.py", "import orbitmq"),
+        ("orbitmq/__init__.py", "from orbitmq.spark.export import export"),
         ("cli/quickstart/flights.py", "from ...actors import spec"),
         ("orbitmq/errors/waits.py", "from orbitmq.client import receipt"),
         ("orbitmq/__init__.py", "from orbitmq.cli import main"),
@@ -121,6 +131,34 @@ def test_imports_point_one_way() -> None:
 def test_a_wrong_way_is_seen(path: str, text: str) -> None:
     """Goal: the test above can fail. Method: imports of every form that point the wrong way."""
     assert wrong_ways(Path(path), text)
+
+
+def unwanted_extras(path: Path, text: str) -> list[str]:
+    """What a file imports, for more than types, of the extras that are not its own."""
+    skipped = for_types_alone(ast.parse(text))
+    found = [(line, name.partition(".")[0]) for line, name in imports(path, text) if line not in skipped]
+    places = {path.parts[0], str(path)}
+    return [f"{path}:{line}: {name}" for line, name in found if name in EXTRAS and not places & EXTRAS[name]]
+
+
+def test_extras_are_imported_where_they_are_needed() -> None:
+    """Goal: whoever has pyarrow alone can read and export; PySpark is for spark/. Method: every import that runs, at whatever
+    depth."""
+    wrong, seen = [], set()
+    for path in (found.relative_to(ROOT) for found in sources(".py")):
+        if path.parts[0] in (*FOLDERS, FOUND_BY_SPARK, "orbitmq"):
+            text = (ROOT / path).read_text()
+            wrong += unwanted_extras(path, text)
+            seen |= {name.partition(".")[0] for _, name in imports(path, text)} & EXTRAS.keys()
+    assert not wrong, "\n".join(wrong)
+    assert seen == {"pyarrow", "pyspark"}
+
+
+def test_an_extra_elsewhere_is_seen() -> None:
+    assert unwanted_extras(Path("tables/export/task.py"), "def late():\n    from pyspark.sql import SparkSession")
+    assert unwanted_extras(Path("client/consumer.py"), "import pyarrow as pa")
+    assert not unwanted_extras(Path("tables/columns.py"), "import pyarrow.compute as pc")
+    assert not unwanted_extras(Path("client/consumer.py"), "if TYPE_CHECKING:\n    import pyarrow as pa")
 
 
 def for_types_alone(tree: ast.AST) -> set[int]:

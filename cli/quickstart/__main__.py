@@ -166,7 +166,7 @@ def run(folder: Path, total: int) -> bool:
                     broker.name,
                     TOPIC,
                     folder / "parquet",
-                    lambda done, total: progress.update(exporting, completed=done, total=total),
+                    lambda done, total, _: progress.update(exporting, completed=done, total=total),
                     lambda: progress.update(exporting, description="Spark answers a query"),
                 )
         rows = answer.export.rows

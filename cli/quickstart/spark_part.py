@@ -10,8 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from orbitmq.spark.export.topics import ExportReport, export_topic
+from orbitmq.spark.export import export
 from orbitmq.spark.session import local_session
+from orbitmq.tables.export.progress import Progress
+from orbitmq.tables.export.topics import ExportReport
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -29,7 +31,7 @@ class SparkAnswer:
 
 
 def ask_spark(
-    broker: str, topic: str, out: Path, progress: Callable[[int, int], None], asking: Callable[[], None]
+    broker: str, topic: str, out: Path, progress: Progress, asking: Callable[[], None]
 ) -> SparkAnswer:
     """Exports the topic of the running broker, then reads the Parquet files.
 
@@ -40,7 +42,7 @@ def ask_spark(
 
     spark = local_session("orbitmq quickstart")
     try:
-        report = export_topic(broker, topic, out, spark, overwrite=True, progress=progress)
+        report = export(broker, out, [topic], spark, full=True, progress=progress)
         asking()
         rows = spark.read.parquet(str(out))
         flights = rows.select("tags", f.from_json(f.col("value").cast("string"), BODY).alias("flight"))

@@ -13,8 +13,8 @@ from orbitmq.errors import ColumnError, MessageTooLarge, PropertiesTooLarge
 from orbitmq.errors.remedy import Hint, hint
 from orbitmq.shm.property_name import NOTE, REPLY, WISH, reserved_property, why_reserved
 from orbitmq.shm.topic_name import check_topic_name
-from orbitmq.spark import carried
-from orbitmq.spark.carried import ROW_NAME
+from orbitmq.tables import carried
+from orbitmq.tables.carried import ROW_NAME
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType

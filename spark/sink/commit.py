@@ -47,12 +47,12 @@ from orbitmq.native._types import PendingBatch, Reader
 from orbitmq.shm.crash_point import crash_point
 from orbitmq.shm.topic_name import how_to_make
 from orbitmq.shm.topic_table import PERM_WRITE, TopicTable
-from orbitmq.spark.carried import ROW_NAME
 from orbitmq.spark.sink import staging
 from orbitmq.spark.sink import state as sink_state
 from orbitmq.spark.sink.staging import StagedRows, Staging
 from orbitmq.spark.sink.state import Intent, Query, State, pause
 from orbitmq.store.layout import StoreLayout
+from orbitmq.tables.carried import ROW_NAME
 
 AT_ONCE = 4096  # rows of one send; limits what is made of a batch at a time
 UNANSWERED = 4  # sends whose receipts are not awaited yet

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from orbitmq.spark.source import extents, moments, planning, remote_slices
+from orbitmq.spark.source import remote_slices
 from orbitmq.spark.source.filters import narrowing
-from orbitmq.spark.source.moments import END
 from orbitmq.spark.source.options import SourceOptions
-from orbitmq.spark.source.slice_reader import read_slices
+from orbitmq.spark.source.snapshot import of_options
 from orbitmq.spark.spelling import for_spark
+from orbitmq.tables import extents, moments, planning
+from orbitmq.tables.moments import END
+from orbitmq.tables.slice_reader import read_slices
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -48,7 +50,7 @@ class OrbitReader(DataSourceReader):
 
     def __init__(self, asked: SourceOptions) -> None:
         self._options = asked
-        snapshot = extents.of_options(asked)
+        snapshot = of_options(asked)
         self._root = str(snapshot.root)
         self._sizes = (snapshot.log_file_size, snapshot.queue_file_units)
         # Needed by planning only; a task does not get it.

@@ -15,9 +15,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from orbitmq.client.subscription import TAGS_MAX
-from orbitmq.spark.source.extents import Snapshot
-from orbitmq.spark.source.moments import END, stored_within
-from orbitmq.spark.source.planning import Slice
+from orbitmq.tables.extents import Snapshot
+from orbitmq.tables.moments import END, stored_within
+from orbitmq.tables.planning import Slice
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

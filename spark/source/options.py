@@ -10,15 +10,13 @@ from dataclasses import dataclass
 from orbitmq.client.sql_filter import refusal
 from orbitmq.client.subscription import TagFault, tags_or_fault
 from orbitmq.shm.sql_text import SqlFault, sql_or_fault
-from orbitmq.spark.columns import COLUMNS
 from orbitmq.spark.refusal import refused, unknown_hint
-from orbitmq.spark.source import choice, ends
-from orbitmq.spark.source.choice import Choice
+from orbitmq.spark.source import offset_options, topic_options
 from orbitmq.spark.source.counts import count, seconds, switch
-from orbitmq.spark.source.ends import EARLIEST, LATEST, Offsets
 from orbitmq.store.listen_address import server_addresses
-
-__all__ = ["EARLIEST", "KNOWN", "LATEST", "Offsets", "SourceOptions", "columns_of", "parse", "refused"]
+from orbitmq.tables.columns import COLUMNS
+from orbitmq.tables.ends import EARLIEST, LATEST, Offsets
+from orbitmq.tables.selection import APPENDED, FLUSHED, Selection
 
 _ENDINGS = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")
 _OF_STREAMS = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay", "group")
@@ -28,7 +26,7 @@ KNOWN = (
     "broker",
     "servers",
     "timeout",
-    *choice.OPTIONS,
+    *topic_options.OPTIONS,
     "startingOffsets",
     "startingTimestamp",
     "startingOffsetsByTimestamp",
@@ -44,34 +42,24 @@ KNOWN = (
     "maxRecordsPerPartition",
     *_OF_STREAMS,
 )
-FLUSHED, APPENDED = "flushed", "appended"
 SERVERS_S = 60.0  # a gateway or broker that is started again is back by then
 TRIGGER_DELAY_S = 15 * 60.0  # as Spark's Kafka source
 _log = logging.getLogger("orbitmq")
 
 
-@dataclass(frozen=True, slots=True)
-class SourceOptions:
-    """Where to read, what, and in how many pieces. Exactly one of path (root of a store), broker (a name) and
-    servers (addresses) is set.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceOptions(Selection):
+    """What to read, where, and in how many pieces. Exactly one of path (root of a store), broker (a name) and servers
+    (addresses) is set.
 
-    read: "flushed" or "appended". tags: encoded; none: all messages. sql: a SQL92 filter, encoded. max_records: most messages
-        in one partition; 0: the planner's choice.
-    min_partitions: 0: any number. max_per_trigger, min_per_trigger: messages of a micro-batch; 0: no limit. max_trigger_delay:
-        seconds for which min_per_trigger may delay messages. group: under which name a stream shows how far it is; None:
-        nowhere. timeout: seconds for which servers may be away.
+    max_records: most messages in one partition; 0: the planner's choice. min_partitions: 0: any number. max_per_trigger,
+        min_per_trigger: messages of a micro-batch; 0: no limit. max_trigger_delay: seconds for which min_per_trigger may delay
+        messages. group: under which name a stream shows how far it is; None: nowhere. timeout: seconds for which servers may be
+        away.
     """
 
     path: str | None
     broker: str | None
-    choice: Choice
-    starting: Offsets
-    ending: Offsets
-    fail_on_data_loss: bool
-    read: str
-    tags: tuple[bytes, ...]
-    sql: bytes | None
-    columns: tuple[str, ...]
     min_partitions: int
     max_records: int
     max_per_trigger: int
@@ -97,9 +85,9 @@ def parse(given: Mapping[str, str], *, streaming: bool = False) -> SourceOptions
     """
     values = _known(given)
     _check_place(values)
-    chosen = choice.parse(values)
-    starting = ends.starting(values, chosen, LATEST if streaming else EARLIEST)
-    ending = ends.ending(values, chosen)
+    choice = topic_options.parse(values)
+    starting = offset_options.starting(values, choice, LATEST if streaming else EARLIEST)
+    ending = offset_options.ending(values, choice)
     _check_mode(values, starting, ending, streaming=streaming)
     least, most = count(values, "minOffsetsPerTrigger"), count(values, "maxOffsetsPerTrigger")
     if most and least > most:
@@ -111,7 +99,7 @@ def parse(given: Mapping[str, str], *, streaming: bool = False) -> SourceOptions
     return SourceOptions(
         path=values.get("path"),
         broker=values.get("broker"),
-        choice=chosen,
+        choice=choice,
         starting=starting,
         ending=ending,
         fail_on_data_loss=switch(values, "failOnDataLoss", True),
@@ -137,7 +125,7 @@ def columns_of(given: Mapping[str, str]) -> tuple[str, ...]:
     headers = switch(values, "includeHeaders", False)
     if "columns" not in values:
         return tuple(name for name in COLUMNS if headers or name != "headers")
-    columns = choice.words("columns", values["columns"])
+    columns = topic_options.words("columns", values["columns"])
     for position, column in enumerate(columns):
         if column not in COLUMNS:
             raise refused("columns", column, "there is no such column", f"the columns are {', '.join(COLUMNS)}")

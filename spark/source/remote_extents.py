@@ -5,7 +5,7 @@ RocketMQ's protocol does not tell what is flushed. So everything counts that the
 from __future__ import annotations
 
 from orbitmq.spark.servers.cluster import Cluster
-from orbitmq.spark.source.choice import Choice
+from orbitmq.tables.choice import Choice
 
 
 def of_servers(servers: str, choice: Choice, timeout: float) -> dict[str, dict[int, tuple[int, int]]]:

@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING
 
 from orbitmq.errors import OffsetOutOfRange, ProtocolError, UnknownTopic
 from orbitmq.errors.remedy import hint
-from orbitmq.spark import columns
 from orbitmq.spark.servers import pulled_store
 from orbitmq.spark.servers.cluster import AT_ONCE, SUCCESS, Cluster, Route
-from orbitmq.spark.source import slice_reader
 from orbitmq.spark.source.options import SourceOptions
-from orbitmq.spark.source.planning import Slice
+from orbitmq.tables import columns, slice_reader
+from orbitmq.tables.planning import Slice
 
 if TYPE_CHECKING:
     import pyarrow as pa

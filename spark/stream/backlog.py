@@ -11,11 +11,11 @@ from collections.abc import Callable
 
 from orbitmq.errors import OffsetOutOfRange, OrbitError, UnknownTopic
 from orbitmq.errors.remedy import hint
-from orbitmq.spark.refusal import topics_there
-from orbitmq.spark.source.extents import Extents, Snapshot
 from orbitmq.spark.source.options import SourceOptions
-from orbitmq.spark.source.planning import Slice
 from orbitmq.spark.stream.offsets import Offsets, Place
+from orbitmq.tables.choice import topics_there
+from orbitmq.tables.extents import Extents, Snapshot
+from orbitmq.tables.planning import Slice
 
 _log = logging.getLogger("orbitmq")
 Ask = Callable[[], Snapshot | None]

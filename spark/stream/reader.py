@@ -16,16 +16,17 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
-from orbitmq.spark.group_report import StreamReport
-from orbitmq.spark.source import moments, planning, remote_slices, slice_reader
-from orbitmq.spark.source.extents import Snapshot
+from orbitmq.spark.source import remote_slices
 from orbitmq.spark.source.options import SourceOptions
 from orbitmq.spark.spelling import for_spark
 from orbitmq.spark.stream.admission import ReadAllAvailable, ReadLimit, ReadMaxRows, ReadMinRows, SupportsTriggerAvailableNow
 from orbitmq.spark.stream.backlog import Backlog
 from orbitmq.spark.stream.limits import Hold, share
 from orbitmq.spark.stream.offsets import Json, Offsets, from_json, to_json
+from orbitmq.spark.stream.progress_report import StreamReport
 from orbitmq.spark.stream.store import StreamStore
+from orbitmq.tables import moments, planning, slice_reader
+from orbitmq.tables.extents import Snapshot
 
 if TYPE_CHECKING:
     import pyarrow as pa

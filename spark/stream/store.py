@@ -7,11 +7,13 @@ import time
 from collections.abc import Callable
 
 from orbitmq.errors import BrokerError, OrbitError, StoreSettingsError, TimedOut
-from orbitmq.spark.source import extents
-from orbitmq.spark.source.extents import Snapshot
-from orbitmq.spark.source.options import APPENDED, SourceOptions
+from orbitmq.spark.source import snapshot
+from orbitmq.spark.source.options import SourceOptions
 from orbitmq.store import positions
 from orbitmq.store.layout import StoreLayout
+from orbitmq.tables import extents
+from orbitmq.tables.extents import Snapshot
+from orbitmq.tables.selection import APPENDED
 
 AWAY_S = 60.0  # a broker that is restarted is back by then, its recovery included
 # Errors that occur when a broker dies or starts. While it recovers a store, the files may be half made, or gone since they were
@@ -35,7 +37,7 @@ class StreamStore:
         Raises: BrokerNotRunning, BrokerStopped, TimedOut; SettingError, StoreVersion, StoreSettingsError.
         """
         try:
-            found = extents.of_options(self._options, wait=self.last is None)
+            found = snapshot.of_options(self._options, wait=self.last is None)
         except _PASSING as error:
             now = self._clock()
             if self.last is None or (self._away_since is not None and now - self._away_since >= AWAY_S):
@@ -61,7 +63,7 @@ class StreamStore:
         options = self._options
         try:
             if options.servers is not None:
-                return extents.of_options(options)
+                return snapshot.of_options(options)
             if options.path is not None:
                 found = extents.of_store(options.path, read=APPENDED)
             else:

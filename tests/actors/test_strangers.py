@@ -17,10 +17,10 @@ from orbitmq.actors.peer import Peer
 from orbitmq.errors import NoPermission, SettingError
 from orbitmq.shm import runtime
 from orbitmq.shm.segment import MOUNT, segment_name
-from orbitmq.spark.source import extents
 from orbitmq.store.layout import StoreLayout
 from orbitmq.store.tree_settings import tree_settings
 from orbitmq.store.verify.verify import verify
+from orbitmq.tables import extents
 from tests.actors.users import GROUP, GROUP_NAME, SOMEBODY, STRANGER, become, only_root, outcome
 from tests.trees import segments, small_broker
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from orbitmq.spark.export.topics import export
+from orbitmq.spark.export import export
 
 
 def files() -> None:

@@ -10,10 +10,10 @@ import pytest
 
 from orbitmq.cli.export_listing import RANGES_MOST, show_compacted, show_export, show_report
 from orbitmq.errors import SettingError
-from orbitmq.spark.export.compact import CompactReport
-from orbitmq.spark.export.folder import OWN
-from orbitmq.spark.export.manifest import COMPLETE, PENDING, End, ExportFile, Gap, Range, Run
-from orbitmq.spark.export.topics import ExportReport
+from orbitmq.tables.export.compact import CompactReport
+from orbitmq.tables.export.folder import OWN
+from orbitmq.tables.export.manifest import COMPLETE, PENDING, End, ExportFile, Gap, Range, Run
+from orbitmq.tables.export.topics import ExportReport
 
 RANGES = tuple(Range(queue, 10, 20, 10 - (queue == 1)) for queue in range(RANGES_MOST + 2))
 FILES = (

@@ -14,7 +14,7 @@ from orbitmq.client.client import Client
 from orbitmq.client.several import not_one_text
 from orbitmq.client.subscription import topic_names
 from orbitmq.errors import SettingError
-from orbitmq.spark.export.plan import Wish
+from orbitmq.tables.export.plan import Wish
 
 ONE: dict[str, tuple[str, Callable[[Any], object]]] = {
     "consume topics": ("topics", topic_names),

@@ -13,9 +13,11 @@ from pathlib import Path
 import pytest
 
 from orbitmq.errors import UnknownTopic
-from orbitmq.spark.columns import COLUMNS
-from orbitmq.spark.source import extents, planning, remote_slices
+from orbitmq.spark.source import remote_slices
 from orbitmq.spark.source.options import SourceOptions, parse
+from orbitmq.spark.source.snapshot import of_options
+from orbitmq.tables import planning
+from orbitmq.tables.columns import COLUMNS
 from tests.interop.judge import Files, Judge
 from tests.interop.letters import Letter, random_letters, send_to_rocketmq
 from tests.waiting import until
@@ -31,7 +33,7 @@ def asked(servers: str, **options: str) -> SourceOptions:
 
 
 def read(options: SourceOptions) -> Iterator[Letter]:
-    slices = planning.slices(extents.of_options(options).topics, options)
+    slices = planning.slices(of_options(options).topics, options)
     for batch in remote_slices.read_slices(slices, options):
         for row in batch.to_pylist():
             own = tuple(sorted((name, text) for name, text in row["properties"] if name not in ADDED))
@@ -58,7 +60,7 @@ def test_a_cluster_of_rocketmqs(judge: Judge, tmp_path: Path) -> None:
 
     tag = next(each.tags for each in sent if each.tags)
     assert plain(list(read(asked(names, tags=tag)))) == plain([each for each in sent if each.tags == tag])
-    assert extents.of_options(parse({"servers": names, "subscribePattern": "or.*"})).topics["orders"].keys() == set(range(4))
+    assert of_options(parse({"servers": names, "subscribePattern": "or.*"})).topics["orders"].keys() == set(range(4))
     with pytest.raises(UnknownTopic, match=r"it has .*orders"):
         list(read(asked(names, subscribe="order")))
     judge.stop()

@@ -8,7 +8,6 @@ oldest PySpark that is supported (test_oldest_pyspark.py).
 
 from __future__ import annotations
 
-import builtins
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from orbitmq.errors import SettingError
+from tests.refused_imports import refuse
 from tests.spark.quick_java import quick_java
 
 if TYPE_CHECKING:
@@ -58,13 +58,7 @@ def pyspark_is_declared(request: pytest.FixtureRequest, monkeypatch: pytest.Monk
     """An import of PySpark during a test without the mark is a failure, even if it has been imported before."""
     if request.node.get_closest_marker("pyspark") is not None:
         return
-    real = builtins.__import__
-
-    def guarded(name: str, *rest: Any, **named: Any) -> ModuleType:
-        assert name.partition(".")[0] != "pyspark", f"this test imports {name}: mark it with pytest.mark.pyspark"
-        return real(name, *rest, **named)
-
-    monkeypatch.setattr(builtins, "__import__", guarded)
+    refuse(monkeypatch, ("pyspark",), "mark it with pytest.mark.pyspark")
 
 
 @pytest.fixture(scope="session")

@@ -93,7 +93,7 @@ def _home(home: Path, program: str, archive: Path) -> Path:
 def use_spark(folder: Path) -> None:
     """Does a little of what the tests do, so that the JVM has their classes when it ends."""
     from orbitmq.spark.session import local_session
-    from tests.spark.stored_topics import StoredTopics
+    from tests.tables.stored_topics import StoredTopics
 
     stored = StoredTopics(folder / "store")
     stored.add("a", 2)

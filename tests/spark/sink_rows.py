@@ -11,7 +11,7 @@ from orbitmq.native._types import Message, Reader
 from orbitmq.spark.sink import staging
 from orbitmq.spark.sink.columns import Shape
 from orbitmq.spark.sink.staging import StagedRows, Staging
-from orbitmq.spark.source import extents
+from orbitmq.tables import extents
 
 PER_BATCH = 1000
 

@@ -12,9 +12,9 @@ import pytest
 
 import orbitmq
 from orbitmq.shm.property_name import reserved_property
-from orbitmq.spark import carried, columns
 from orbitmq.spark.sink.columns import Shape
 from orbitmq.store.record import unpack_properties
+from orbitmq.tables import carried, columns
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

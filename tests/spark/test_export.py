@@ -16,10 +16,10 @@ import pytest
 from orbitmq.cli.main import main
 from orbitmq.errors import CorruptRecord, SettingError, UnknownTopic
 from orbitmq.spark import session
-from orbitmq.spark.columns import COLUMNS
-from orbitmq.spark.export.topics import export, export_topic
-from tests.spark.exporting import export_here, seen
-from tests.spark.stored_topics import StoredTopics
+from orbitmq.spark.export import export
+from orbitmq.tables.columns import COLUMNS
+from tests.tables.exporting import export_here, seen
+from tests.tables.stored_topics import StoredTopics
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -53,7 +53,7 @@ def test_a_topic_whose_name_means_null(spark: SparkSession, tmp_path: Path) -> N
     assert sorted(map(tuple, found), key=lambda row: row[2]) == [(name, name, 0), (name, None, 1)]
 
 
-@pytest.mark.oldest_pyspark("export.job")
+@pytest.mark.oldest_pyspark("export")
 def test_an_export_in_another_thread_leaves_the_session(spark: SparkSession, stored: StoredTopics, tmp_path: Path) -> None:
     """Goal: a session that the program has made itself is not stopped. Method: no session is active in a new thread."""
     with ThreadPoolExecutor(1) as threads:
@@ -62,7 +62,7 @@ def test_an_export_in_another_thread_leaves_the_session(spark: SparkSession, sto
     assert spark.read.parquet(str(tmp_path / "out")).count() == 100
 
 
-@pytest.mark.oldest_pyspark("session", "export.job")
+@pytest.mark.oldest_pyspark("session", "export")
 def test_exports_read_back(spark: SparkSession, stored: StoredTopics, tmp_path: Path) -> None:
     """Goal: every column comes back as the data source gives it, in two runs. Method: both are read by Spark and compared."""
     told: list[tuple[int, int, int]] = []
@@ -92,21 +92,21 @@ def test_exports_read_back(spark: SparkSession, stored: StoredTopics, tmp_path: 
     assert seen(tmp_path / "out") == sorted(row[:4] for row in stored.rows)
 
 
-def test_one_topic_again(spark: SparkSession, stored: StoredTopics, tmp_path: Path) -> None:
-    told: list[tuple[int, int]] = []
-    report = export_topic(
-        stored.root, "2024", tmp_path, spark, columns=["offset", "topic"], progress=lambda *each: told.append(each)
+def test_begin_again(spark: SparkSession, stored: StoredTopics, tmp_path: Path) -> None:
+    told: list[tuple[int, int, int]] = []
+    report = export(
+        stored.root, tmp_path, ["2024"], spark, columns=["offset", "topic"], progress=lambda *each: told.append(each)
     )
-    assert (report.rows, told[-1]) == (100, (100, 100)) and report.size > 0 and report.seconds > 0
-    assert export_topic(stored.root, "2024", tmp_path, spark).rows == 0
-    assert export_topic(stored.root, "2024", tmp_path, spark, columns=["value"], overwrite=True).rows == 100
+    assert (report.rows, told[-1][:2]) == (100, (100, 100)) and report.size > 0 and report.seconds > 0
+    assert export(stored.root, tmp_path, ["2024"], spark).rows == 0
+    assert export(stored.root, tmp_path, ["2024"], spark, columns=["value"], full=True).rows == 100
     assert {*spark.read.parquet(str(tmp_path)).columns} == {"value", "topic", "day"}
-    assert export_topic(stored.root, "empty", tmp_path / "none", spark).rows == 0
+    assert export(stored.root, tmp_path / "none", ["empty"], spark).rows == 0
     with pytest.raises(UnknownTopic, match="%RETRY%group, 2024, empty"):
-        export_topic(stored.root, "order", tmp_path, spark)
+        export(stored.root, tmp_path, ["order"], spark)
 
 
-@pytest.mark.oldest_pyspark("export.job")
+@pytest.mark.oldest_pyspark("export")
 def test_a_task_that_fails_says_why(spark: SparkSession, tmp_path: Path) -> None:
     """The error keeps its type on its way through Spark, and nothing is left."""
     stored = StoredTopics(tmp_path / "store")

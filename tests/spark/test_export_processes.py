@@ -1,25 +1,15 @@
-"""Goal: an export, with Spark or without, ends well whatever happens to it: killed, interrupted, and run again. Method:
-processes of their own, struck at moments that a seed chooses."""
+"""Goal: an export with Spark ends well whatever happens to it: killed, interrupted, and run again. Method: processes of their
+own (tests/tables/export_commands.py)."""
 
 from __future__ import annotations
 
-import os
-import random
-import signal
-import subprocess
-import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from orbitmq.spark.export.folder import OWN, ExportFolder
-from tests.spark.exporting import add, days_of_messages, export_here, seen
-from tests.spark.stored_topics import StoredTopics
-from tests.waiting import WATCHDOG_S, until
-
-ROOT = Path(__file__).resolve().parents[2]
-COMMAND = [sys.executable, "-m", "orbitmq.cli.main", "export"]
+from tests.tables.export_commands import interrupted, killed_at_random
+from tests.tables.exporting import days_of_messages
+from tests.tables.stored_topics import StoredTopics
 
 
 @pytest.fixture
@@ -27,76 +17,14 @@ def stored(tmp_path: Path) -> StoredTopics:
     return days_of_messages(tmp_path / "store")
 
 
-def environment() -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
-
-
-def staged(out: Path) -> int:
-    return sum(1 for _ in (out / OWN / "staging").glob("**/*.parquet"))
-
-
-# Moments of an export, each recognised by what can be seen of it.
-MOMENTS: dict[str, Callable[[Path, int], bool]] = {
-    "locked": lambda out, runs: (out / OWN / "lock").exists(),
-    "staging": lambda out, runs: any((out / OWN / "staging").glob("*")),
-    "some staged": lambda out, runs: staged(out) > 2,
-    "committed": lambda out, runs: len(list((out / OWN / "runs").glob("*.json"))) > runs,
-}
-
-
 # What becomes of the folder does not depend on PySpark's version; how Ctrl-C arrives does.
 @pytest.mark.usefixtures("java_home")
-@pytest.mark.parametrize(("options", "deaths"), [([], 12), (["--spark"], 2)], ids=["here", "spark"])
-def test_killed_at_random(tmp_path: Path, stored: StoredTopics, options: list[str], deaths: int) -> None:
-    seed = random.SystemRandom().randrange(1 << 32)
-    print("seed", seed)
-    chance = random.Random(seed)
-    out = tmp_path / "out"
-    command = [*COMMAND, *options, str(stored.root), str(out)]
-    for moment in chance.sample(list(MOMENTS) * 3, deaths):
-        add(stored, 100)
-        runs = len(ExportFolder(out).runs()) if out.exists() else 0
-        wanted = [*COMMAND, "--compact", str(out)] if runs and chance.random() < 0.3 else command
-        process = subprocess.Popen(wanted, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-        until(lambda: process.poll() is not None or MOMENTS[moment](out, runs), moment)
-        for _ in range(chance.randrange(100)):  # a little later, at random
-            staged(out)
-        process.kill()
-        _, told = process.communicate()
-        assert process.returncode in (-signal.SIGKILL, 0), told
-        found = seen(out)
-        assert len(set(found)) == len(found) and set(found) <= {row[:4] for row in stored.rows}
-    add(stored, 100)
-    done = subprocess.run(command, env=environment(), capture_output=True, text=True, check=False, timeout=WATCHDOG_S)
-    assert done.returncode == 0, done.stderr
-    assert seen(out) == sorted(row[:4] for row in stored.rows)
+def test_killed_at_random(tmp_path: Path, stored: StoredTopics) -> None:
+    killed_at_random(tmp_path, stored, 2, "--spark")
 
 
 @pytest.mark.pyspark
-@pytest.mark.parametrize("name", ["*", pytest.param("*/progress", marks=pytest.mark.oldest_pyspark("export.job"))])
+@pytest.mark.parametrize("name", ["*", pytest.param("*/progress", marks=pytest.mark.oldest_pyspark("export"))])
 def test_ctrl_c_ends_it_cleanly(tmp_path: Path, stored: StoredTopics, name: str) -> None:
     """Before Spark starts, and while its tasks run, which may just then end."""
     assert interrupted(tmp_path, stored, name, "--spark") == 130 or name != "*"
-
-
-def test_ctrl_c_without_spark(tmp_path: Path, stored: StoredTopics) -> None:
-    """Tasks that take a while, because every message is for a folder of its own."""
-    add(stored, 3000)
-    assert interrupted(tmp_path, stored, "*/part-*", "--by", "hour,partition") == 130
-
-
-def interrupted(tmp_path: Path, stored: StoredTopics, name: str, *options: str) -> int:
-    """The exit code of an export that is interrupted as soon as such a file is in its staging."""
-    out = tmp_path / "out"
-    command = [*COMMAND, *options, str(stored.root), str(out)]
-    process = subprocess.Popen(command, env=environment(), stderr=subprocess.PIPE, text=True)
-    until(lambda: process.poll() is not None or any((out / OWN / "staging").glob(name)), name)
-    process.send_signal(signal.SIGINT)
-    _, told = process.communicate(timeout=WATCHDOG_S)
-    assert "Traceback" not in told
-    assert (process.returncode, "stopped; run it again" in told) in ((130, True), (0, False)), told
-    if process.returncode == 130:
-        assert staged(out) == 0
-    export_here(stored.root, out)
-    assert seen(out) == sorted(row[:4] for row in stored.rows)
-    return process.returncode

@@ -11,8 +11,8 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from tests.spark.exporting import seen
-from tests.spark.stored_topics import StoredTopics
+from tests.tables.exporting import seen
+from tests.tables.stored_topics import StoredTopics
 
 pytestmark = pytest.mark.pyspark
 

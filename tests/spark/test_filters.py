@@ -12,7 +12,7 @@ import pytest
 from orbitmq.spark.source.batch_reader import OrbitReader
 from orbitmq.spark.source.filters import narrowing
 from orbitmq.spark.source.options import parse
-from tests.spark.stored_topics import StoredTopics
+from tests.tables.stored_topics import StoredTopics
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -12,7 +12,7 @@ import pyspark
 import pytest
 
 from tests.spark.conftest import READY
-from tests.spark.stored_topics import StoredTopics
+from tests.tables.stored_topics import StoredTopics
 
 pytestmark = pytest.mark.pyspark
 

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from orbitmq.errors import OffsetOutOfRange, UnknownQueue
-from orbitmq.spark.source import extents, moments, planning
 from orbitmq.spark.source.options import parse
-from tests.spark.stored_topics import StoredTopics
+from orbitmq.spark.source.snapshot import of_options
+from orbitmq.tables import moments, planning
+from tests.tables.stored_topics import StoredTopics
 
 FIRST = 1_000_001  # store ms of the first message
 
@@ -27,7 +28,7 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> StoredTopics:
 
 def found(stored: StoredTopics, topics: str = "t", **options: str) -> list[tuple[int, int, int]]:
     asked = parse({"path": str(stored.root), "subscribe": topics, **options})
-    snapshot = extents.of_options(asked)
+    snapshot = of_options(asked)
     cut = planning.slices(snapshot.topics, moments.settled(snapshot, asked))
     return [(each.queue, each.begin, each.end) for each in cut]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from orbitmq.errors import FilterError, SettingError
-from orbitmq.spark.columns import COLUMNS
 from orbitmq.spark.refusal import unknown_hint
 from orbitmq.spark.source.options import EARLIEST, LATEST, parse
+from orbitmq.tables.columns import COLUMNS
 
 PLAIN = {"path": "/store", "subscribe": "orders"}
 

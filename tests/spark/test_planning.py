@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from orbitmq.errors import OffsetOutOfRange, UnknownQueue, UnknownTopic
 from orbitmq.spark.source.options import parse
-from orbitmq.spark.source.planning import RANGES, SHORT, Slice, partitions, slices
+from orbitmq.tables.planning import RANGES, SHORT, Slice, partitions, slices
 
 EXTENTS = {"orders": {0: (10, 20), 1: (0, 0), 2: (5, 5)}, "bills": {0: (0, 3)}}
 

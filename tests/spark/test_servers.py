@@ -18,11 +18,13 @@ import pytest
 
 import orbitmq
 from orbitmq.errors import CorruptRecord, OffsetOutOfRange, OrbitError, ProtocolError, SettingError, TimedOut, UnknownTopic
-from orbitmq.spark.columns import COLUMNS, schema
 from orbitmq.spark.servers import pulled_store
 from orbitmq.spark.servers.cluster import Cluster
-from orbitmq.spark.source import extents, planning, remote_slices, slice_reader
+from orbitmq.spark.source import remote_slices
 from orbitmq.spark.source.options import SourceOptions, parse
+from orbitmq.spark.source.snapshot import of_options
+from orbitmq.tables import planning, slice_reader
+from orbitmq.tables.columns import COLUMNS, schema
 from tests.actors.remoting_client import Remote
 from tests.native import remoting_model as model
 from tests.native.remoting_model import JSON, Header
@@ -61,14 +63,14 @@ def asked(broker: orbitmq.Broker, subscribe: str = "t", **options: str) -> Sourc
 
 
 def pulled(options: SourceOptions) -> pa.Table:
-    slices = planning.slices(extents.of_options(options).topics, options)
+    slices = planning.slices(of_options(options).topics, options)
     return pa.Table.from_batches(remote_slices.read_slices(slices, options), schema(options.columns))
 
 
 def mapped(broker: orbitmq.Broker, subscribe: str = "t", **options: str) -> pa.Table:
     """The same, from the store's folder."""
     wanted = parse({"path": broker.status().store, "subscribe": subscribe, "columns": ALL, "read": "appended", **options})
-    snapshot = extents.of_options(wanted)
+    snapshot = of_options(wanted)
     slices = planning.slices(snapshot.topics, wanted)
     sizes = snapshot.log_file_size, snapshot.queue_file_units
     return pa.Table.from_batches(slice_reader.read_slices(str(snapshot.root), sizes, slices, wanted), schema(wanted.columns))
@@ -108,7 +110,7 @@ def test_the_rows_were_all_sent(broker: orbitmq.Broker) -> None:
 
 def test_runs_end_where_a_batch_is_full(broker: orbitmq.Broker) -> None:
     options = asked(broker)
-    slices = planning.slices(extents.of_options(options).topics, options)
+    slices = planning.slices(of_options(options).topics, options)
     batches = list(remote_slices.read_slices(slices, options, rows=100))
     assert max(batch.num_rows for batch in batches) <= 100
     assert rows(pa.Table.from_batches(batches)) == rows(mapped(broker))
@@ -116,12 +118,12 @@ def test_runs_end_where_a_batch_is_full(broker: orbitmq.Broker) -> None:
 
 def test_topics_of_a_pattern(broker: orbitmq.Broker) -> None:
     options = parse({"servers": broker.status().listens, "subscribePattern": "s.*"})
-    assert {"single"} == {topic for topic in extents.of_options(options).topics if not topic.startswith("SCHEDULE")}
+    assert {"single"} == {topic for topic in of_options(options).topics if not topic.startswith("SCHEDULE")}
 
 
 def test_the_gateway_dies_between_two_pulls(broker: orbitmq.Broker) -> None:
     options = asked(broker)
-    slices = planning.slices(extents.of_options(options).topics, options)
+    slices = planning.slices(of_options(options).topics, options)
     reading = remote_slices.read_slices(slices, options, rows=50)
     batches = []
     gateways = [name for name in actor_names(broker) if name.startswith("gateway")]
@@ -224,7 +226,7 @@ def test_nobody_answers() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         address = f"127.0.0.1:{listening.getsockname()[1]}"
     with pytest.raises(TimedOut, match=f"a route of topic 't' from {address} of option servers within 0.01 s") as caught:
-        extents.of_options(parse({"servers": address, "subscribe": "t", "timeout": "10ms"}))
+        of_options(parse({"servers": address, "subscribe": "t", "timeout": "10ms"}))
     assert caught.value.option == "timeout"
 
 

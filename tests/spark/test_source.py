@@ -1,5 +1,5 @@
 """Goal: a query sees every message that it asks for once, with everything that was stored, and errors name the options. Method:
-Spark over a store made by hand. Also of spark/source/batch_reader.py."""
+Spark over a store made by hand. Also of spark/source/batch_reader.py and spark/schema.py."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from orbitmq.errors import CorruptRecord, OffsetOutOfRange, StoreError
+from orbitmq.errors import ColumnError, CorruptRecord, OffsetOutOfRange, StoreError
 from orbitmq.native._types import Reader
-from orbitmq.spark.columns import COLUMNS, batches, schema
+from orbitmq.spark import schema as source_schema
 from orbitmq.spark.data_source import OrbitSource
 from orbitmq.spark.source.options import columns_of
-from tests.spark.stored_topics import Row, StoredTopics
+from orbitmq.tables.columns import COLUMNS, batches, schema
+from tests.tables.stored_topics import Row, StoredTopics
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -182,6 +183,15 @@ def test_a_damaged_body_is_told_to_who_reads_it(tmp_path: Path) -> None:
         read_all(OrbitSource(options))
     assert caught.value.offset == stored.rows[1][8]
     assert len(read_all(OrbitSource({**options, "columns": "offset"}))) == 3
+
+
+def test_the_two_schemas_are_one() -> None:
+    """That of Spark and that of Arrow, as Spark turns one into the other."""
+    names = list(COLUMNS)
+    source_schema.check(from_arrow_schema(schema(names)), names)
+    for changed in (names[1:], names[::-1]):
+        with pytest.raises(ColumnError, match="columns of its own"):
+            source_schema.check(from_arrow_schema(schema(names)), changed)
 
 
 def planned(source: OrbitSource) -> Any:

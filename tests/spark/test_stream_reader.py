@@ -17,7 +17,7 @@ from orbitmq.spark.stream.admission import ReadAllAvailable, ReadMaxRows
 from orbitmq.spark.stream.reader import OrbitStreamReader
 from orbitmq.store import positions
 from orbitmq.store.layout import StoreLayout
-from tests.spark.stored_topics import StoredTopics
+from tests.tables.stored_topics import StoredTopics
 
 pytestmark = pytest.mark.pyspark
 

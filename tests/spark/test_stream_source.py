@@ -12,8 +12,8 @@ from pyspark.errors import StreamingQueryException
 
 import orbitmq
 from orbitmq.spark.stream.admission import SupportsTriggerAvailableNow
-from tests.spark.stored_topics import StoredTopics
 from tests.spark.stream_rampage import output
+from tests.tables.stored_topics import StoredTopics
 from tests.trees import small_broker
 from tests.waiting import WATCHDOG_S, until
 

@@ -10,7 +10,7 @@ import pytest
 
 from orbitmq import errors
 from orbitmq.errors.remedy import hint
-from orbitmq.spark.export import job as export_job
+from orbitmq.spark import export as export_job
 
 
 def test_an_error_of_a_task_keeps_its_attributes(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,10 +12,10 @@ import pytest
 
 import orbitmq
 from orbitmq.errors import TimedOut
-from orbitmq.spark.export.topics import export_topic
+from orbitmq.spark.export import export
 from orbitmq.spark.sink import options as sink_options
 from orbitmq.spark.sink.writer import Plan
-from orbitmq.spark.source import extents
+from orbitmq.tables import extents
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -41,7 +41,7 @@ def test_before_and_after_the_stop(spark: SparkSession, tmp_path: Path) -> None:
         assert extents.of(tmp_path / "store").broker == broker.name
         assert read(spark, broker=broker.name) == sent
         assert read(spark, path=str(tmp_path / "store")) == sent
-        report = export_topic(broker.name, "flights", tmp_path / "out", spark)
+        report = export(broker.name, tmp_path / "out", ["flights"], spark)
         assert report.rows == COUNT
     assert extents.of(tmp_path / "store").broker is None
     assert read(spark, path=str(tmp_path / "store")) == sent

@@ -50,7 +50,7 @@ class Backlog:
 
     def _ready_options(self, columns: Sequence[str]) -> dict[str, str]:
         """Gives each partition, and each batch, as many rows as OrbitMQ's source does."""
-        from orbitmq.spark.columns import BATCH_BYTES, BATCH_ROWS
+        from orbitmq.tables.columns import BATCH_BYTES, BATCH_ROWS
 
         return {
             "columns": ",".join(columns),

@@ -35,9 +35,8 @@ def _rate(act: Callable[[], int]) -> float:
 
 
 def _compare(stage: Stage) -> tuple[Sample, ...]:
-    from orbitmq.spark.export.here import tasks_here
-    from orbitmq.spark.export.plan import Wish
-    from orbitmq.spark.export.topics import export, run_export
+    from orbitmq.spark.export import export as with_spark
+    from orbitmq.tables.export.topics import export
 
     topic = stage.kept("filled", lambda: _filled(stage))
     spark = session()
@@ -51,10 +50,10 @@ def _compare(stage: Stage) -> tuple[Sample, ...]:
         return int(spark.read.format("orbitmq").options(**options).load().toArrow().num_rows)
 
     def files() -> int:
-        return run_export(stage.name, out, Wish.of([topic]), tasks_here).rows
+        return export(stage.name, out, [topic]).rows
 
     def sparks_files() -> int:
-        return export(stage.name, out, [topic], spark).rows
+        return with_spark(stage.name, out, [topic], spark).rows
 
     rates = []
     for act in (table, sparks_table, files, sparks_files):

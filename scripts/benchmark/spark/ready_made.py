@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
-from orbitmq.spark import columns
+from orbitmq.spark import schema as source_schema
+from orbitmq.tables import columns
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -30,7 +31,7 @@ class ReadyMade(DataSource):
         return FORMAT
 
     def schema(self) -> str:
-        return columns.ddl(self.options["columns"].split(","))
+        return source_schema.ddl(self.options["columns"].split(","))
 
     def reader(self, schema: StructType) -> DataSourceReader:
         return ReadyMadeReader(dict(self.options))
