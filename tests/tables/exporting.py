@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import duckdb
+import polars
 import pyarrow.dataset as ds
 
 from orbitmq.shm import crash_point
@@ -27,6 +30,7 @@ from orbitmq.tables.export.plan import Wish
 from orbitmq.tables.export.topics import ExportReport, run_export
 from tests.tables.stored_topics import StoredTopics
 
+ROOT = Path(__file__).resolve().parents[2]
 HIVE = ds.partitioning(flavor="hive")
 # topic, queue, offset, body
 Place = tuple[str, int, int, bytes]
@@ -77,6 +81,16 @@ def rows_of(dataset: ds.Dataset) -> list[Place]:
         return []
     found = dataset.to_table(columns=["topic", "partition", "offset", "value"]).to_pylist()
     return sorted((str(row["topic"]), row["partition"], row["offset"], row["value"]) for row in found)
+
+
+def others_see(out: Path) -> set[int]:
+    """How many rows DuckDB and Polars find, read as docs/export.md says."""
+    page = (ROOT / "docs" / "export.md").read_text()
+    [files] = {str(out / each) for each in re.findall(r"parquet/(\S*\*\.parquet)", page)}
+    found = f"read_parquet('{files}', hive_partitioning = true)"
+    count, days = duckdb.sql(f"select count(*), count(day) from {found}").fetchall()[0]
+    frame = polars.scan_parquet(files, hive_partitioning=True)
+    return {count, days, *frame.select(polars.len(), polars.col("day", "topic").count().name.suffix("s")).collect().row(0)}
 
 
 class Plan:

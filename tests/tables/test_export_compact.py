@@ -29,7 +29,7 @@ from orbitmq.tables.export.compact import LARGE, SMALL, Merge, compact, merges, 
 from orbitmq.tables.export.folder import OWN, ExportFolder
 from orbitmq.tables.export.manifest import ExportFile, Range
 from orbitmq.tables.export.parquet_file import ParquetFile
-from tests.tables.exporting import add, cannot_exchange, days_of_messages, export_here, named, seen
+from tests.tables.exporting import add, cannot_exchange, days_of_messages, export_here, named, others_see, seen
 from tests.tables.stored_topics import StoredTopics
 from tests.waiting import WATCHDOG_S
 
@@ -117,6 +117,7 @@ def test_readers_find_each_row_once_at_every_step(tmp_path: Path, monkeypatch: p
         nonlocal whole
         if exchanges or "export_swap_moved" not in eye.passed:
             assert seen(out) == named(out) == wanted
+            assert others_see(out) == {len(wanted)}
         elif whole and (found := seen(out)) != wanted:
             whole = False
             assert set(found) < set(wanted) and len(set(found)) == len(found)
