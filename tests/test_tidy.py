@@ -264,6 +264,7 @@ NAPS = {
     "spark/sink/state.py": "until another task has looked",
     "actors/topic_registry.py": "between two looks at how far reput is",
     "tests/waiting.py": "between two looks at a condition",
+    "tests/upgrade/program.py": "between two looks at files that a broker writes",
     "tests/spark/stream_rampage.py": "between two looks at a condition",
     # The rest only sets a pace: nothing is assumed to have happened meanwhile.
     "tests/actors/gated_supervisor.py": "an actor's step that does nothing",
