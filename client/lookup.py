@@ -47,9 +47,10 @@ def message_by_id(attached: Attached, message_id: str) -> Message:
         why = "no message begins there"
         message = record_at(reader_of(attached), offset)
         if message is not None and message.id == message_id.upper():
-            if not _hidden(attached, message):
+            if _hidden(attached, message):
+                why = f"the topic {message.topic!r} does not keep it any more"
+            elif _is_in_queue(attached, message):
                 return message
-            why = f"the topic {message.topic!r} does not keep it any more"
     raise UsageError(f"could not find message {message_id}: {why}", id=message_id, offset=offset)
 
 
@@ -146,6 +147,22 @@ def _hidden(attached: Attached, message: Message) -> bool:
         message.queue < topic.queues
         and message.offset < table.bounds(topic.first_slot + message.queue).minimum
     )
+
+
+def _is_in_queue(attached: Attached, message: Message) -> bool:
+    """False: nobody stored it as such, but somebody wrote into a body what looks like a record. Its queue leads elsewhere, or
+    does not exist."""
+    table = TopicTable(attached.topics)
+    topic = table.find(message.topic)
+    if topic is None or message.queue >= topic.queues:
+        return False
+    with closing(reader_of(attached)) as reader:
+        reader.add(topic.first_slot + message.queue, message.offset)
+        try:
+            found = reader.range(0, message.offset, 1)
+        except (CorruptRecord, StoreError):
+            return False
+    return any(each.physical_offset == message.physical_offset for each in found)
 
 
 def record_at(reader: Reader, offset: int) -> Message | None:

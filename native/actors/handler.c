@@ -43,6 +43,7 @@ struct handler *handler_open(struct attachment *tree, uint32_t lane)
 void handler_close(struct handler *handler)
 {
     log_map_close(&handler->log);
+    consume_queue_reader_close(&handler->units, handler->tree->control->settings.queue_file_units);
     free(handler);
 }
 

@@ -20,16 +20,16 @@ static bool is_message(const struct record_view *view)
            !timer_is_topic(view->topic) && !is(view->topic, HALF_TOPIC) && !is(view->topic, OP_TOPIC) && !is(view->topic, COMMITS_TOPIC);
 }
 
-/* True if its topic has it: it was not purged, nor deleted with the topic. */
-static bool is_kept(const struct topics *topics, const struct record_view *view)
+/* Its topic, if that has it: it was not purged, nor deleted with the topic. NULL otherwise. */
+static const struct topic_entry *keeper(const struct topics *topics, const struct record_view *view)
 {
     const uint32_t index = view->topic.size <= TOPIC_NAME_MAX ? topics_find(topics, view->topic.data, view->topic.size) : TOPIC_NONE;
     const struct topic_entry *const topic = index == TOPIC_NONE ? NULL : &topics->topic[index];
     /* relaxed, both: a purge at this moment may come before or after */
     if (!topic || topic_deleted(topic) || view->queue_id >= atomic_load_explicit(&topic->queues, memory_order_relaxed))
-        return false;
+        return NULL;
     const struct queue_slot *const queue = topics_queue(topics, topic->first_slot + view->queue_id);
-    return view->queue_offset >= atomic_load_explicit(&queue->min_offset, memory_order_relaxed);
+    return view->queue_offset >= atomic_load_explicit(&queue->min_offset, memory_order_relaxed) ? topic : NULL;
 }
 
 /* What a frame's topic must be, as for any message that is given back. */
@@ -82,8 +82,10 @@ static enum verdict judge_back(struct handler *handler, const struct judged_fram
         verdict = handler_record(handler, back->physical_offset, &view, &judged->detail);
     if (verdict != VERDICT_APPENDED)
         return verdict;
-    if (!is_message(&view) || !is_kept(topics, &view))
-        return VERDICT_UNKNOWN_MESSAGE;
+    const struct topic_entry *const topic = is_message(&view) ? keeper(topics, &view) : NULL;
+    verdict = topic ? handler_place(handler, topic, &view, &judged->detail) : VERDICT_UNKNOWN_MESSAGE;
+    if (verdict != VERDICT_APPENDED)
+        return verdict;
     const uint32_t tried = view.reconsume_times;
     const bool dead = back->level < 0 || (int64_t)tried >= back->most;
     const struct failed failed = {

@@ -8,6 +8,7 @@
  *   handler_half.c     where a half message goes instead
  *   handler_commits.c  offsets of a group that belong to an atomic batch
  *   handler_record.c   records of the log that a message is made of
+ *   handler_place.c    whether they are records, or bytes of a body
  *   handler_settle.c   what settles a half message
  *   handler_back.c     what becomes of a message that a group gives back
  */
@@ -16,6 +17,7 @@
 
 #include "actors/handler.h"
 #include "base/pace.h"
+#include "format/consume_queue.h"
 #include "format/group_commit.h"
 #include "format/log_map.h"
 #include "format/record_template.h"
@@ -90,6 +92,10 @@ struct handler {
     uint8_t properties[PROPERTIES_MAX]; /* likewise */
     uint8_t given[PROPERTIES_MAX];      /* of a message that comes back with them */
     struct log_map log;                 /* read-only, for half messages and those that are given back */
+    uint64_t walked;                    /* a boundary between two of its records */
+    struct consume_queue_reader units;  /* of the queue in which one of them was looked for last: */
+    uint32_t unit_slot;
+    uint32_t unit_buried; /* how often files had been removed by then */
     uint8_t commits[COMMITS_BODY_MAX];  /* the body of a record of offsets */
 };
 
@@ -175,8 +181,14 @@ struct judged_message handler_judge_commits(struct handler *handler, uint32_t se
 /* ---- handler_record.c ---- */
 
 /* The record at this place of the log, mapped and checked, or why not: VERDICT_UNKNOWN_MESSAGE, there is none; VERDICT_STORE_FULL, it cannot
- * be mapped now, which says nothing of it. After a power cut that took one back, a later one may have its place. */
+ * be mapped now, which says nothing of it. After a power cut that took one back, a later one may have its place. It may be part of a body. */
 enum verdict handler_record(struct handler *handler, uint64_t physical_offset, struct record_view *view, uint32_t *detail);
+
+/* ---- handler_place.c ---- */
+
+/* For what handler_record has found, if its topic has a queue of its number: VERDICT_APPENDED, it is no part of a body; VERDICT_UNKNOWN_MESSAGE,
+ * it is; VERDICT_STORE_FULL as above; VERDICT_BEHIND, the queues are too far behind the log to tell, and asking again goes on from there. */
+enum verdict handler_place(struct handler *handler, const struct topic_entry *topic, const struct record_view *view, uint32_t *detail);
 
 /* ---- handler_back.c ---- */
 

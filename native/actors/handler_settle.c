@@ -12,9 +12,10 @@
 #include <string.h>
 
 /* The half's record. VERDICT_UNKNOWN_HALF: there is none at this place, or it is another. */
-static enum verdict find_half(struct handler *handler, const struct send_settle *settle, struct record_view *view, uint32_t *detail)
+static enum verdict find_half(struct handler *handler, const struct topic_entry *halves, const struct send_settle *settle,
+                              struct record_view *view, uint32_t *detail)
 {
-    const enum verdict found = handler_record(handler, settle->physical_offset, view, detail);
+    enum verdict found = handler_record(handler, settle->physical_offset, view, detail);
     if (found != VERDICT_APPENDED)
         return found == VERDICT_UNKNOWN_MESSAGE ? VERDICT_UNKNOWN_HALF : found;
     static const uint8_t no_id[sizeof settle->id];
@@ -22,6 +23,9 @@ static enum verdict find_half(struct handler *handler, const struct send_settle 
     if (!(view->queue_offset == settle->offset && view->queue_id == 0 && view->prepared_offset != RECORD_STANDS_IN &&
            view->topic.size == sizeof HALF_TOPIC - 1 && memcmp(view->topic.data, HALF_TOPIC, view->topic.size) == 0))
         return VERDICT_UNKNOWN_HALF;
+    found = handler_place(handler, halves, view, detail);
+    if (found != VERDICT_APPENDED)
+        return found == VERDICT_UNKNOWN_MESSAGE ? VERDICT_UNKNOWN_HALF : found;
     uint8_t id[sizeof settle->id] = {0};
     const struct slice own = properties_get(view->properties.data, view->properties.size, "UNIQ_KEY", 8);
     if (own.data)
@@ -124,7 +128,7 @@ enum verdict handler_judge_settle(struct handler *handler, const struct judged_f
     struct record_view view;
     if (!halves || !ops || settle->how < SETTLE_COMMIT || settle->how > SETTLE_GIVE_UP)
         return VERDICT_UNKNOWN_HALF;
-    const enum verdict found = find_half(handler, settle, &view, detail);
+    const enum verdict found = find_half(handler, halves, settle, &view, detail);
     if (found != VERDICT_APPENDED)
         return found;
     *settling = (struct settling){.settle = {.half = settle->offset, .half_slot = halves->first_slot, .op_slot = ops->first_slot}};

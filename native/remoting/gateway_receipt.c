@@ -18,6 +18,7 @@ static const struct refused {
     {VERDICT_BODY_TOO_LARGE, GATEWAY_ILLEGAL, "the message is larger than the broker accepts (message_max)"},
     {VERDICT_BATCH_TOO_LARGE, GATEWAY_ILLEGAL, "the batch is larger than the broker accepts at once"},
     {VERDICT_PROPERTIES_TOO_LARGE, GATEWAY_ILLEGAL, "the properties are longer than 32,767 bytes"},
+    {VERDICT_BEHIND, GATEWAY_NOT_AVAILABLE, "the queues are too far behind the log to look for the message now; orbitmq status shows how far"},
     {VERDICT_HALVES_FULL, GATEWAY_NOT_AVAILABLE, "too many transactions have begun while the oldest has not ended"},
     {VERDICT_RESERVED, GATEWAY_ILLEGAL, "a property has a name that no sender may set"},
     {VERDICT_STORE_FULL, GATEWAY_NOT_AVAILABLE, "the store has no room for another file"},

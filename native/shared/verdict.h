@@ -29,6 +29,7 @@ enum verdict {
                                      * sender is no member */
     VERDICT_COMMITS_FULL = 20,      /* no more groups and queues can be committed with atomic batches; detail: the limit */
     VERDICT_UNKNOWN_MESSAGE = 21,   /* the log has no message at this place, or one that no group can have had */
+    VERDICT_BEHIND = 23,            /* the queues are too far behind the log to look for a record now; detail: records passed over */
     VERDICT_HALVES_FULL = 18,       /* too many half messages since the oldest that is not settled; detail: the limit */
 };
 

@@ -63,6 +63,17 @@ class LogView:
         except (CorruptRecord, StoreError):
             return None
 
+    def shown(self, reader: Reader, place: int) -> Message | None:
+        """The same, unless it is hidden, or part of a body in which somebody wrote what looks like a record."""
+        found = self.at(reader, place)
+        if found is None or self.hidden(found):
+            return None
+        topic = self.topics.find(found.topic)
+        if topic is None or found.queue >= topic.queues:
+            return None
+        stored = self.message(reader, topic, found.queue, found.offset)
+        return found if stored is not None and stored.physical_offset == place else None
+
     def hidden(self, message: Message) -> bool:
         """Its topic does not show it any more, or does not exist."""
         topic = self.topics.find(message.topic)

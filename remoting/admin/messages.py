@@ -30,8 +30,8 @@ class Messages:
     def _by_place(self, request: Request) -> Answer:
         place = int(request.fields["offset"])
         with closing(self._log.reader()) as reader:
-            found = self._log.at(reader, place)
-            if found is None or self._log.hidden(found):
+            found = self._log.shown(reader, place)
+            if found is None:
                 return Answer(SYSTEM_ERROR, f"can not find message by the offset, {place}")
             return Answer(body=remote_record(found.record()))
 

@@ -34,8 +34,8 @@ class Questions:
             return _not_online(request)
         place = _place(request.fields["msgId"])
         with closing(self._log.reader()) as reader:
-            found = self._log.at(reader, place)
-            if found is None or self._log.hidden(found):
+            found = self._log.shown(reader, place)
+            if found is None:
                 return Answer(SYSTEM_ERROR, f"there is no message {request.fields['msgId']}")
             body = remote_record(found.record())
         return Forward(client, PROCESS, {**request.fields, "brokerName": self._host.broker}, body)

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 import orbitmq
+import orbitmq.errors
 from orbitmq.remoting.admin.log_view import LogView
 from orbitmq.remoting.admin.messages import BYTES_MAX
 from orbitmq.remoting.admin.remote_record import remote_record
@@ -22,6 +23,7 @@ from orbitmq.shm.topic_table import TopicTable
 from orbitmq.store import record as records_on_disk
 from orbitmq.store.layout import StoreLayout
 from tests.actors.remoting_client import Remote, Said, records
+from tests.forged import BODY_AT, forged_at
 from tests.trees import small_broker
 from tests.waiting import until
 
@@ -77,6 +79,21 @@ def test_by_place(broker: orbitmq.Broker, remote: Remote) -> None:
         assert remote.ask(BY_PLACE, offset=wrong).code == SYSTEM_ERROR
     broker.purge_topic("t", "latest")
     assert remote.ask(BY_PLACE, offset=place).code == SYSTEM_ERROR, "it is purged"
+
+
+def test_a_body_that_is_a_record(broker: orbitmq.Broker, remote: Remote) -> None:
+    """Nobody finds it, here or there: in a queue of the topic, and in one that it does not have."""
+    for queue in (0, 1, 7):
+        with broker.producer() as producer:
+            for offset in (0, 1, 9):
+                place = broker.status().positions.wrote + BODY_AT
+                id_ = producer.send("t", forged_at(place, "t", queue, offset), queue=0).id
+                indexed(broker)
+                assert remote.ask(BY_PLACE, offset=place).code == SYSTEM_ERROR
+                assert remote.ask(BY_PLACE, offset=place - BODY_AT).code == SUCCESS
+                with pytest.raises(orbitmq.errors.UsageError, match="no message begins there"):
+                    broker.message(f"{'7F00000100000000'}{place:016X}")
+                assert broker.message(id_).id == id_
 
 
 def test_by_key(broker: orbitmq.Broker, remote: Remote) -> None:

@@ -16,6 +16,7 @@ import pytest
 import orbitmq
 from tests.actors.remoting_client import HEARTBEAT, MAX_OFFSET, Remote, Said
 from tests.actors.test_gateway import indexed
+from tests.forged import BODY_AT, forged_at
 from tests.native.remoting_model import BINARY, JSON
 from tests.trees import small_broker
 from tests.waiting import until
@@ -77,7 +78,10 @@ def test_one_message_is_processed(broker: orbitmq.Broker, member: Remote) -> Non
         assert b"second" in asked.body and int.from_bytes(asked.body[:4], "big") == len(asked.body)
         member.reply(asked.opaque, SUCCESS, b"done")
         assert (said := admin.take()).opaque == opaque and said.body == b"done"
-        for wrong in ("00" * 15 + "01", "7F" * 16, "FF" * 16, "xyz", "", "00"):
+        place = broker.status().positions.wrote + BODY_AT
+        producer.send("t", forged_at(place, "t", 0, 0))
+        indexed(broker)
+        for wrong in (f"{receipt.id[:16]}{place:016X}", "00" * 15 + "01", "7F" * 16, "FF" * 16, "xyz", "", "00"):
             assert admin.ask(PROCESS, **fields, msgId=wrong).code == SYSTEM_ERROR
 
 

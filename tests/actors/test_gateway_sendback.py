@@ -19,6 +19,7 @@ import pytest
 import orbitmq
 from tests.actors.remoting_client import ONE_WAY, ROUTE, SEND, Remote, Said
 from tests.actors.test_gateway import indexed, stored
+from tests.forged import BODY_AT, forged_at
 from tests.native.remoting_model import BINARY, JSON
 from tests.trees import kill, small_broker
 from tests.waiting import until
@@ -168,6 +169,31 @@ def test_places_that_are_no_message_s(broker: orbitmq.Broker, remote: Remote) ->
     broker.purge_topic("t", "latest")
     assert give_back(remote, message.physical_offset).code == SYSTEM_ERROR
     assert count_in(broker, LEVELS_TOPIC) == count_in(broker, DEAD) == 0
+
+
+def test_a_body_that_is_a_record(broker: orbitmq.Broker, remote: Remote) -> None:
+    """With the right place and checksums, whichever message of the queue it claims to be: nobody stored it."""
+    for offset in (0, 1, 2, 1 << 40):
+        message = send(broker)
+        place = broker.status().positions.wrote + BODY_AT
+        holder = send(broker, forged_at(place, "t", 1, offset))
+        assert holder.physical_offset + BODY_AT == place
+        assert give_back(remote, place, -1).code == SYSTEM_ERROR, offset
+    assert count_in(broker, DEAD) == 0
+    for true in (message, holder):
+        assert give_back(remote, true.physical_offset, -1).code == SUCCESS
+
+
+def test_a_topic_that_was_deleted_in_between(broker: orbitmq.Broker, remote: Remote, tmp_path: Path) -> None:
+    """The file of its queue is another one then."""
+    for _ in range(3):
+        message = send(broker)
+        assert give_back(remote, message.physical_offset, -1).code == SUCCESS
+        broker.delete_topic("t")
+        until(lambda: not (tmp_path / "consumequeue" / "t").exists(), "reput to remove the files")
+        assert give_back(remote, message.physical_offset, -1).code == SYSTEM_ERROR
+        broker.create_topic("t", 2)
+    assert count_in(broker, DEAD) == 3
 
 
 def test_what_is_for_no_group(broker: orbitmq.Broker, remote: Remote) -> None:

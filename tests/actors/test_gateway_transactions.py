@@ -21,6 +21,7 @@ from orbitmq.errors import TransactionSettled
 from orbitmq.store.halves import HALF_TOPIC
 from tests.actors.remoting_client import ONE_WAY, SEND_V2, Remote, Said
 from tests.actors.test_gateway import indexed, stored
+from tests.forged import BODY_AT, forged_at
 from tests.native.remoting_model import BINARY, JSON
 from tests.trees import everything, kill, small_broker
 
@@ -146,6 +147,27 @@ def test_ends_that_name_nothing(broker: orbitmq.Broker, remote: Remote) -> None:
     assert len(left(broker)) == 2 and stored(broker) == []
     assert end(remote, halves[0], COMMIT, transactionId="").code == SUCCESS
     assert [each.id for each in left(broker)] == ["id-1"]
+
+
+def test_a_body_that_is_a_half(broker: orbitmq.Broker, remote: Remote) -> None:
+    """Nothing ends by a record that somebody wrote into a body, whichever half it claims to be, and the true one ends as it was
+    begun."""
+    half = begin(remote, "id")
+    indexed(broker)
+    names = {"TRAN_MSG": "true", "UNIQ_KEY": "id", "PGROUP": "shop", "REAL_TOPIC": "t", "REAL_QID": "1"}
+    with broker.producer() as producer:
+        for offset in (0, 1, 1 << 40):
+            place = broker.status().positions.wrote + BODY_AT
+            sent = producer.send("t", forged_at(place, HALF_TOPIC, 0, offset, properties=names))
+            assert sent.physical_offset + BODY_AT == place
+            for _ in range(2):
+                for how in (COMMIT, ROLLBACK):
+                    told = {"tranStateTableOffset": offset, "commitLogOffset": place}
+                    assert end(remote, half, how, **told).code == SYSTEM_ERROR
+                indexed(broker)
+    assert [each.id for each in left(broker)] == ["id"]
+    assert end(remote, half, COMMIT).code == SUCCESS
+    assert [bytes(message) for message in stored(broker)][3:] == [b"half"]
 
 
 def test_who_is_first(broker: orbitmq.Broker, remote: Remote) -> None:

@@ -138,6 +138,10 @@ static PyObject *rejected(Producer *producer, PyObject *topic, const struct comp
     case VERDICT_UNKNOWN_HALF:
         return py_raise("UnknownTransaction", "a transaction belongs to one store, and its half message is removed with the log's old files", NULL,
                           "could not end a transaction: the log has no such half message");
+    case VERDICT_BEHIND:
+        return py_raise("Full", "end it again; `orbitmq status` shows how far reput is",
+                        Py_BuildValue("{s:s,s:I}", "limit", "reput", "size", verdict->detail),
+                        "could not end a transaction: the broker's queues are more than %u messages behind its log", verdict->detail);
     case VERDICT_FENCED:
         return py_raise("Fenced", NULL, Py_BuildValue("{}"),
                           verdict->detail == UINT32_MAX
