@@ -64,6 +64,22 @@ static PyObject *inflate_by_arrow(PyObject *packed, const char *codec)
     return plain;
 }
 
+/* True if the exception says that it is no stream of its kind. */
+static bool is_no_stream(void)
+{
+    PyObject *type, *value, *trace;
+    PyErr_Fetch(&type, &value, &trace);
+    PyObject *zlib = PyImport_ImportModule("zlib");
+    PyObject *error = zlib ? PyObject_GetAttrString(zlib, "error") : NULL;
+    const bool found = PyErr_GivenExceptionMatches(type, PyExc_ValueError) || PyErr_GivenExceptionMatches(type, PyExc_OSError) ||
+                       (error && PyErr_GivenExceptionMatches(type, error));
+    Py_XDECREF(error);
+    Py_XDECREF(zlib);
+    PyErr_Restore(type, value, trace);
+    return found;
+}
+
+/* The record is whole, so what is no stream, or becomes too large, is what its producer sent: it comes as it is stored. */
 static PyObject *decompress(const uint8_t *record, const uint8_t *body, uint32_t size)
 {
     static const char *const codecs[] = {"zlib", "lz4", "zstd", "zlib"};
@@ -75,22 +91,20 @@ static PyObject *decompress(const uint8_t *record, const uint8_t *body, uint32_t
                           at, (unsigned)type);
     const char *const codec = codecs[type / SYSFLAG_COMPRESSION_LZ4];
     PyObject *packed = PyBytes_FromStringAndSize((const char *)body, size);
-    PyObject *plain = !packed || !size ? NULL : codec[1] == 'l' ? inflate(packed) : inflate_by_arrow(packed, codec);
-    Py_XDECREF(packed);
+    PyObject *plain = !packed || !size ? Py_XNewRef(packed) : codec[1] == 'l' ? inflate(packed) : inflate_by_arrow(packed, codec);
     if (plain && PyBytes_Size(plain) > PLAIN_MAX) {
-        Py_CLEAR(plain);
-        return py_raise("CorruptRecord", NULL, Py_BuildValue("{s:K}", "offset", at),
-                          "could not decompress the body of the record at %llu: it is larger than 64 MiB", at);
+        Py_DECREF(plain);
+        plain = Py_NewRef(packed);
+    } else if (packed && !plain && PyErr_ExceptionMatches(PyExc_ImportError)) {
+        PyErr_Clear();
+        py_raise("StoreUnsupported", "pip install 'orbitmq[arrow]'", Py_BuildValue("{s:K}", "offset", at),
+                   "could not decompress the body of the record at %llu: %s needs pyarrow, which is not installed", at, codec);
+    } else if (packed && !plain && is_no_stream()) {
+        PyErr_Clear();
+        plain = Py_NewRef(packed);
     }
-    if (plain || (PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_MemoryError)))
-        return plain;
-    const bool missing = PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_ImportError);
-    PyErr_Clear();
-    if (missing)
-        return py_raise("StoreUnsupported", "pip install 'orbitmq[arrow]'", Py_BuildValue("{s:K}", "offset", at),
-                          "could not decompress the body of the record at %llu: %s needs pyarrow, which is not installed", at, codec);
-    return py_raise("CorruptRecord", NULL, Py_BuildValue("{s:K}", "offset", at),
-                      "could not decompress the body of the record at %llu: it is no %s stream", at, codec);
+    Py_XDECREF(packed);
+    return plain;
 }
 
 static inline int is_compressed(const uint8_t *record) { return load_be32(record + RECORD_SYSFLAG_AT) & SYSFLAG_COMPRESSED; }

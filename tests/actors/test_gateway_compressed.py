@@ -59,6 +59,27 @@ def test_it_is_stored_as_it_came(broker: orbitmq.Broker, remote: Remote, kind: s
     assert [body_of(record) for record in records(said.body)] == [body] * 5, "remote consumers decompress by themselves"
 
 
+def test_a_body_that_is_not_what_it_says(broker: orbitmq.Broker, remote: Remote) -> None:
+    """Stored and served as it came, as RocketMQ's broker does it; and local consumers of every kind get it so, and go on behind
+    it."""
+    for flag in COMPRESSIONS.values():
+        assert remote.send("t", b"plain", 1, f=flag).code == SUCCESS
+    assert remote.send("t", b"behind", 1).code == SUCCESS
+    sent = [b"plain"] * len(COMPRESSIONS) + [b"behind"]
+    assert [bytes(each) for each in stored(broker)] == sent
+    with broker.consumer("a", topics=["t"], start="earliest") as consumer:
+        assert consumer.poll_bodies(10) == sent
+    with broker.consumer("b", topics=["t"], start="earliest") as consumer:
+        assert consumer.poll_arrow(10).column("body").to_pylist() == sent
+    with broker.worker("c", ["t"]) as worker:
+        for job, body in zip(worker, sent, strict=False):
+            assert bytes(job.body) == body
+            if body == b"behind":
+                break
+    said = remote.pull("t", 1, 0)
+    assert [body_of(record) for record in records(said.body)] == sent
+
+
 @pytest.mark.parametrize("flag", [0x401, 0x701])
 def test_what_nobody_knows_is_refused(broker: orbitmq.Broker, remote: Remote, flag: int) -> None:
     said = remote.send("t", b"x", 1, f=flag)
