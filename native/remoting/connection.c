@@ -149,7 +149,7 @@ bool connection_flush(struct connection *connection) { return connection_write(c
 
 bool connection_write(struct connection *connection, struct iovec *pieces, uint32_t count)
 {
-    while (!connection->ended && (count || connection_unsent(connection))) {
+    while (!connection->ended && !connection->deaf && (count || connection_unsent(connection))) {
         struct iovec all[PIECES_MAX];
         const uint32_t most = count < PIECES_MAX - 1 ? count : PIECES_MAX - 1;
         all[0] = (struct iovec){connection->out + connection->out_from, connection_unsent(connection)};
@@ -160,8 +160,8 @@ bool connection_write(struct connection *connection, struct iovec *pieces, uint3
         if (sent < 0) {
             if (errno == EAGAIN || errno == EINTR)
                 break;
-            connection->ended = true;
-            return false;
+            connection->deaf = true;
+            break;
         }
         uint64_t size = (uint64_t)sent;
         const uint64_t before = size < all[0].iov_len ? size : all[0].iov_len;
@@ -174,7 +174,9 @@ bool connection_write(struct connection *connection, struct iovec *pieces, uint3
             pieces->iov_len -= size;
         }
     }
-    for (; count && !connection->ended; pieces++, count--) {
+    if (connection->deaf)
+        connection->out_from = connection->out_to = 0;
+    for (; count && !connection->ended && !connection->deaf; pieces++, count--) {
         uint8_t *const at = connection_room(connection, pieces->iov_len);
         if (at)
             memcpy(at, pieces->iov_base, pieces->iov_len);

@@ -18,6 +18,7 @@ struct connection {
     uint32_t interest;     /* EPOLLIN and EPOLLOUT, as epoll knows them */
     bool ended;            /* nothing is read from it or sent to it any more */
     bool finished;         /* the client sends no more; what it is owed is still sent */
+    bool deaf;             /* it cannot be sent anything any more; what it has sent before is still read and served */
     bool greeted;          /* it is known to be plain */
     bool stalled;          /* its request waits for room in the submission ring */
     bool full;             /* requests wait until less is unsent */
@@ -57,7 +58,7 @@ uint32_t connection_rest(struct connection *connection);
 /* Room for `size` more bytes to send, to be filled by the caller at once; NULL: no memory, and the connection has ended. */
 uint8_t *connection_room(struct connection *connection, uint64_t size);
 
-/* Sends what waits. False: the connection has ended. */
+/* Sends what waits. False: the connection has ended. To one that is deaf nothing is sent, and nothing waits. */
 bool connection_flush(struct connection *connection);
 
 /* Sends what waits, then these pieces, without a copy of what the socket takes at once. They may be changed. */

@@ -428,11 +428,11 @@ static int serve_events(struct gateway *gateway, int timeout_ms)
         struct connection *const connection = gateway->connections[events[i].data.u32];
         if (!connection)
             continue;
-        if (events[i].events & EPOLLERR || (events[i].events & (EPOLLHUP | EPOLLIN)) == EPOLLHUP) /* what came before the end is read */
-            connection->ended = true;
+        connection->deaf |= (events[i].events & (EPOLLERR | EPOLLHUP)) != 0;
+        connection->ended |= connection->deaf && gateway->stopping;
         if (events[i].events & EPOLLOUT)
             connection_flush(connection);
-        done += gateway_serve(gateway, connection, events[i].events & EPOLLIN && !gateway->stopping) + 1;
+        done += gateway_serve(gateway, connection, (events[i].events & EPOLLIN || connection->deaf) && !gateway->stopping) + 1;
     }
     return (int)done;
 }

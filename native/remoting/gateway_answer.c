@@ -24,7 +24,7 @@ struct connection *gateway_connection(const struct gateway *gateway, const struc
 struct connection *gateway_listener(const struct gateway *gateway, const struct gateway_asker *asker)
 {
     struct connection *const connection = gateway_connection(gateway, asker);
-    return connection && !connection->finished ? connection : NULL;
+    return connection && !connection->finished && !connection->deaf ? connection : NULL;
 }
 
 struct remoting_header *gateway_begin(struct gateway *gateway, int32_t code, const char *remark)

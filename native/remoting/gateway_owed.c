@@ -1,5 +1,6 @@
 /* What a client that sends no more is still to be told: a program may close its sending side, as `nc -N` does, and read its receipts
- * afterwards. Most clients have gone altogether, and the first answer to them ends their connection.
+ * afterwards. Most clients have gone altogether: the first answer to them shows it. What they sent before is still served, to the last request,
+ * for some clients wait for no answer (those in Go commit their offsets so, and close).
  */
 #include "remoting/gateway_parts.h"
 
@@ -18,6 +19,8 @@ bool gateway_owes(const struct gateway *gateway, const struct connection *connec
 {
     if (connection->asked || connection->stalled || connection_unsent(connection))
         return true;
+    if (connection->deaf)
+        return false;
     for (uint64_t i = gateway->sent_from; i < gateway->sent_to; i++)
         if (is_its_own(&gateway->sent[i & (gateway->sender.shape.window - 1)].asker, connection))
             return true;

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import socket
 import ssl
+import struct
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -25,6 +26,7 @@ from tests.trees import kill, small_broker
 from tests.waiting import until
 
 SUCCESS, SYSTEM_ERROR, NOT_FOUND, CONSUMERS, CONSUMER_STATE, NOT_ONLINE = 0, 1, 19, 203, 307, 206
+COMMIT = 15
 SENDS = 300
 
 
@@ -245,3 +247,44 @@ def test_a_new_gateway(broker: orbitmq.Broker, seed: int) -> None:
             stored |= {each.offset: bytes(each.body) for each in some}
     assert len(set(stored.values())) == len(stored)
     assert {offset: stored.get(offset) for offset in kept} == {offset: b"%d" % n for offset, n in kept.items()}
+
+
+def reset(remote: Remote) -> None:
+    """Ends the connection as a process does that closes it with answers unread, or dies."""
+    remote.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    remote.socket.close()
+
+
+@pytest.mark.parametrize("how", [reset, lambda remote: remote.socket.close()], ids=["reset", "closed"])
+def test_what_was_sent_before_a_reset(broker: orbitmq.Broker, how: Callable[[Remote], None]) -> None:
+    """Goal: every request counts that has come, although nobody waits for the answers: those that Python serves, one after the
+    other, and those that the loop serves. RocketMQ's Go client commits so when it ends."""
+    broker.create_topic("many", 6)
+    before = connections(broker)
+    with broker.producer() as producer:
+        for queue in range(6):
+            producer.send_batch("many", [b"x"] * 6, queue=queue)
+    indexed(broker)
+    for round_ in range(5):
+        group = f"g{round_}"
+        wanted = {("many", queue): (queue + round_) % 6 + 1 for queue in range(6)}
+        with Remote(broker.status().listens) as remote:
+            commits = [
+                remote.frame(COMMIT, consumerGroup=group, topic=topic, queueId=queue, commitOffset=offset)
+                for (topic, queue), offset in wanted.items()
+            ]
+            sends = [remote.frame(SEND_V2, b"x", **remote.send_fields("t", n % 2)) for n in range(20)]
+            remote.socket.sendall(b"".join([*commits[:2], *sends, *commits[2:], *sends]))
+            how(remote)
+        until(lambda group=group, wanted=wanted: committed(broker, group) == wanted, "the commits")  # type: ignore[misc]
+    until(lambda: sum(queue.max_offset for queue in topic_of(broker, "t").queues) == 200, "the messages")
+    until(lambda: connections(broker) == before, "the ends")
+
+
+def committed(broker: orbitmq.Broker, group: str) -> dict[tuple[str, int], int]:
+    found = [each for each in broker.groups() if each.name == group]
+    return {(queue.topic, queue.queue): queue.committed for each in found for queue in each.queues}
+
+
+def topic_of(broker: orbitmq.Broker, name: str) -> Any:
+    return next(topic for topic in broker.status().topics if topic.name == name)
