@@ -72,7 +72,8 @@ static void publish_queue(struct reput *reput, uint32_t slot)
     const uint64_t old = atomic_load_explicit(&queue->max_offset, memory_order_relaxed);
     if (work->max_offset <= old)
         return; /* read again after a takeover */
-    if (old == 0 && work->first > 0) /* the queue was empty, and its numbers continue from its last life */
+    /* The queue was empty, and its numbers continue from its last life; perhaps beyond what a power cut has left of its fillers. */
+    if (work->first > old && atomic_load_explicit(&queue->min_offset, memory_order_relaxed) == old)
         atomic_store_explicit(&queue->min_offset, work->first, memory_order_relaxed);
     atomic_store_explicit(&queue->physical_end, work->physical_end, memory_order_relaxed);
     CRASH_POINT("reput_publish_queue_half");

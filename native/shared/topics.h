@@ -42,7 +42,7 @@ struct queue_slot {
     /* the CommitLog writer's: the queue offset that the next message gets */
     _Alignas(SEGMENT_LINE) _Atomic uint64_t next_offset;
     /* reput's: units [min_offset, max_offset) may be read; physical end of the newest unit. min_offset is reput's until it
-     * first raises max_offset; from then on the flush service's retention and the coordinator's purges raise it */
+     * first raises max_offset in this tree; from then on the flush service's retention and the coordinator's purges raise it */
     _Alignas(SEGMENT_LINE) _Atomic uint64_t max_offset;
     _Atomic uint64_t min_offset;
     _Atomic uint64_t physical_end;

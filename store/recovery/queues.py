@@ -76,18 +76,22 @@ def drop_headless(
     logged: Set[QueueKey],
     reput: int,
     cutting: Callable[[], None] = lambda: None,
+    *,
+    whole: bool = False,
 ) -> dict[QueueKey, Extent]:
     """Removes, durably, the files of queues that have only units which will be made again anyway. Returns their new extents.
 
     A power cut may take a queue's first file and leave the next. The queue would seem to begin there, for good. What lies
     before `reput` was synced, so a queue that has anything there does begin where it seems to. logged: the queues that have
-    records in the scanned part of the log, which contains everything behind `reput`.
+    records in the scanned part of the log, which contains everything behind `reput`. whole: that part is all that was ever
+    stored. Then a queue without records there has lost them all, and begins anew. Otherwise retention may have removed them,
+    and the file says which number comes next.
     """
     changed = {}
     for key, extent in measured.items():
         queue = ConsumeQueue(layout.root, *key, file_units)
         firsts = queue.files()
-        if not firsts or firsts[0] == 0 or key not in logged:
+        if not firsts or firsts[0] == 0 or not (whole or key in logged):
             continue
         if extent.min_offset < extent.max_offset and queue.unit(extent.min_offset).physical_offset < reput:
             continue

@@ -365,8 +365,8 @@ class _Recovery:
         units = self.settings.queue_file_units
         holes = not PLANS[how].trust_index
         if holes:
-            logged = scan.next_offsets.keys()
-            self.queues |= queue_recovery.drop_headless(self.layout, units, self.queues, logged, reput, cutting)
+            logged, whole = scan.next_offsets.keys(), scan.start == 0
+            self.queues |= queue_recovery.drop_headless(self.layout, units, self.queues, logged, reput, cutting, whole=whole)
         # What a failed sync may have left out is not made anew in its place: ext4 would not mark the blocks as written. However
         # the last life ended: the machine may have kept its memory even where that is not certain.
         again = raised

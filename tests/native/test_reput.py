@@ -134,6 +134,26 @@ def test_a_queue_that_goes_on_from_an_earlier_life(tmp_path: Path) -> None:
     reput.close()
 
 
+def test_a_queue_of_which_a_power_cut_has_left_some_fillers(tmp_path: Path) -> None:
+    """Goal: its min offset is still that of its first unit. Method: recovery has found it empty, at the end of the fillers."""
+    model = Model()
+    model.next_offset["orders", 2] = 70
+    model.append(Message("orders", 2))
+    model.save(tmp_path)
+    folder = tmp_path / "consumequeue/orders/2"
+    folder.mkdir(parents=True)
+    (folder / f"{64 * 20:020d}").write_bytes((struct.pack(">QIq", 0, BLANK_SIZE, 0) * 3).ljust(FILE_UNITS * 20, b"\0"))
+    rig = Rig(tmp_path, model, TOPICS)
+    seen = ffi.new("struct topic_seen *")
+    assert lib.topic_see(rig.topics, rig.topic_index["orders"], seen)
+    lib.queue_recovered(rig.topics, seen.first_slot + 2, 67, 67, 0)
+    reput = rig.open()
+    reput.step()
+    found = rig.queue("orders", 2)
+    assert (found.min_offset, found.max_offset) == (70, 71)
+    reput.close()
+
+
 def test_delayed_messages_have_their_time_in_the_queue(tmp_path: Path) -> None:
     """RocketMQ delivers from SCHEDULE_TOPIC_XXXX what its unit says is due; any other value there would be due at once."""
     seconds = [1, 5, 10, 30, *(60 * minutes for minutes in range(1, 11)), 1200, 1800, 3600, 7200]

@@ -106,6 +106,41 @@ def test_a_queue_that_lost_its_first_file_begins_where_it_did(log: LogBuilder) -
     assert report.reput == 0 and not any(log.layout.queue_folder("T", 0).iterdir())
 
 
+def test_a_queue_that_lost_its_first_file_and_its_messages_begins_at_zero(log: LogBuilder) -> None:
+    """The same, if the power cut took all of its messages too. It began at its second file before, for good."""
+    log.fill(FILE_SIZE // 2, queues=1)
+    index_queues(log)
+    folder = log.layout.queue_folder("U", 0)
+    write_units(folder, {number: (log.end + number, 10, 0) for number in range(UNITS, UNITS + 3)})
+    abort.create(log.layout)
+    report = run(log.layout)
+    states = {state.topic: (state.min_offset, state.max_offset, state.next_offset) for state in report.queues}
+    assert states["U"] == (0, 0, 0) and not any(folder.iterdir())
+
+
+@pytest.mark.parametrize("gone", [True, False])
+def test_a_queue_whose_first_file_was_removed_goes_on(log: LogBuilder, gone: bool) -> None:
+    """Its last file says which number comes next, though nothing of it is read in the log. gone: retention has removed the
+    log's beginning; otherwise that is only not read after this power cut."""
+    log.step_ms = 1000
+    for _ in range(UNITS + 1):
+        log.append("U")
+    log.fill(4 * FILE_SIZE, queues=1)
+    index_queues(log)
+    folder = log.layout.queue_folder("U", 0)
+    (folder / f"{0:020d}").unlink()
+    last_ms = log.written[-1].store_ms
+    abort.create(log.layout)
+    Positions(log.layout).record(log.end, last_ms)
+    Checkpoint(last_ms, last_ms, last_ms).store(log.layout)
+    if gone:
+        log.layout.log_file(0).unlink()
+    report = run(log.layout)
+    (state,) = (state for state in report.queues if state.topic == "U")
+    assert report.ending is Ending.POWER_CUT and report.scanned_from >= FILE_SIZE
+    assert state.next_offset == UNITS + 1 and any(folder.iterdir())
+
+
 def test_the_checkpoint_vouches_for_no_queues_that_are_gone(log: LogBuilder) -> None:
     """When they are made anew, they are not on disk until they are synced again."""
     log.step_ms = 1000
