@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import threading
 import time
+from bisect import bisect_right
 
 from orbitmq.actors.actor import CoreActor
 from orbitmq.actors.group_commits import GroupCommitsNote
@@ -12,10 +13,13 @@ from orbitmq.actors.halves import HalvesNote
 from orbitmq.actors.pages import PAGE_SCHEDULER
 from orbitmq.actors.tree import Tree
 from orbitmq.actors.trouble import Trouble
+from orbitmq.errors import OffsetOutOfRange
 from orbitmq.native._core import ffi, lib
 from orbitmq.shm.crash_point import crash_point
+from orbitmq.shm.topic_table import TopicTable
 from orbitmq.store import delays
-from orbitmq.store.delays import Delays
+from orbitmq.store.consume_queue import ConsumeQueue
+from orbitmq.store.delays import DELAY_TOPIC, TIMER_TOPIC, Delays
 
 # Without a delivery, the files are written again when the log has grown by so much: the next start reads it from there.
 UNREAD_MAX = 256 << 20
@@ -113,4 +117,29 @@ def now(tree: Tree) -> Delays | None:
     lane = tree.lanes[tree.settings.lanes + lib.OWN_LANE_SCHEDULER]
     if not lib.scheduler_seen(tree.control, lane, seen) or seen.end > flushed:
         return None
-    return Delays(tuple(seen.next), tuple(seen.timer), flushed)
+    levels = tuple(_on_disk(tree, DELAY_TOPIC, level, upto, flushed) for level, upto in enumerate(seen.next))
+    known, due_ms, offset, floor = seen.timer
+    known = _on_disk(tree, TIMER_TOPIC, 0, known, flushed)
+    return Delays(levels, (known, due_ms, offset, min(floor, known)), flushed)
+
+
+def _on_disk(tree: Tree, topic: str, number: int, upto: int, flushed: int) -> int:
+    """So many of the first `upto` messages of a queue lie below the flushed position. What waits beyond it, and was looked at,
+    a power cut may take back, and others get its numbers."""
+    table = TopicTable(tree.topics)
+    found = table.find(topic)
+    if not upto or found is None or number >= found.slot_capacity:
+        return upto
+    least = table.bounds(found.first_slot + number).minimum
+    queue = ConsumeQueue(tree.settings.layout.root, topic, number, tree.settings.files.queue_file_units)
+
+    def end(place: int) -> int:
+        try:
+            unit = queue.unit(place)
+        except OffsetOutOfRange:
+            return 0  # retention has removed it meanwhile
+        return unit.physical_offset + unit.size
+
+    if least >= upto or end(upto - 1) <= flushed:
+        return upto
+    return least + bisect_right(range(least, upto), flushed, key=end)

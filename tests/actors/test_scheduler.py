@@ -232,6 +232,34 @@ def test_the_files_never_say_more_than_the_disk(life: DelayLife) -> None:
     assert delays.load(life.settings.layout).next[0] == 1
 
 
+def test_the_files_never_count_what_waits_and_is_not_on_disk(life: DelayLife) -> None:
+    """After a power cut another message may have its number, which must not count as delivered."""
+    now_ms = time.time_ns() // 1_000_000
+    life.send_at("T", now_ms, b"x")
+    life.send("T", 1, b"y")
+    life.pass_time(2000)
+    life.settle()
+    life.flush()
+    for n in range(3):
+        life.send_at("T", now_ms + LONG_MS, b"waits %d" % n)
+    life.settle()
+    life.keep()
+    said = delays.load(life.settings.layout)
+    assert (said.next[0], said.timer[0], said.timer[3]) == (1, 1, 1)
+
+
+def test_dropped_messages_that_are_not_on_disk_are_not_counted_in_the_files(life: DelayLife) -> None:
+    """The same of a level, whose messages are passed if their topic is gone."""
+    life.send("T", 1, b"a")
+    life.flush()
+    life.send("T", 1, b"b")
+    life.life.registry.delete(life.life.topics["T"])
+    life.pass_time(2000)
+    life.settle()
+    life.keep()
+    assert delays.load(life.settings.layout).next[0] == 1
+
+
 def test_no_delivery_before_the_files(in_memory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without orbitmq/delayed, nobody would look in the log for what was delivered. So a disk that does not take it holds up
     the first delivery of a store, and is asked again."""
