@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.collecting import Collecting
 from tests.memory import folder_in_memory
 from tests.slowest import Slowest
 
@@ -27,6 +28,7 @@ def pytest_configure(config: pytest.Config) -> None:
     # each of these processes, and each worker of pytest-xdist, compiles every module again, which is half of a start.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     sys.dont_write_bytecode = False
+    config.pluginmanager.register(Collecting())
     config.pluginmanager.register(Slowest())
 
 
