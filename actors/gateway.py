@@ -19,6 +19,7 @@ from orbitmq.actors.guard import Guard
 from orbitmq.actors.listener import bound_address
 from orbitmq.actors.pages import PAGE_GATEWAY
 from orbitmq.actors.piece import Piece
+from orbitmq.actors.popping import Popping
 from orbitmq.actors.tls_door import TlsDoor
 from orbitmq.actors.tree import Tree
 from orbitmq.errors import OrbitError
@@ -28,7 +29,7 @@ from orbitmq.remoting.heartbeat import Subscription
 from orbitmq.remoting.host import Host
 from orbitmq.remoting.rare import Rare
 from orbitmq.remoting.registration import Registration
-from orbitmq.remoting.request import AGAIN, SYSTEM_ERROR, Answer, Client, Forward, Origin, Request
+from orbitmq.remoting.request import AGAIN, SYSTEM_ERROR, Answer, Client, Done, Forward, Origin, Request
 from orbitmq.shm import runtime
 from orbitmq.shm.control_socket import Answer as Said
 from orbitmq.shm.control_socket import ControlSocket
@@ -64,7 +65,9 @@ class Gateway(CoreActor):
         if self._door is not None:
             lib.gateway_speak_tls(self.handle, MODES[tree.settings.tls])
         topics, creates = TopicTable(tree.topics), tree.settings.auto_create_topics
-        host = Host(tree.settings.name, topics, self._ask, self._tell, self, self._name, creates, tree.settings, tree.control)
+        self._popping = Popping(self.handle, tree, self._ask)
+        asks = self._ask, self._tell, self, self._name, creates, self._popping.open
+        host = Host(tree.settings.name, topics, *asks, tree.settings, tree.control)
         self._rare = Rare(host, self._complaints.say)
         self._registration = self._registered(topics)
         self._check_backs = CheckBacks(host, self._rare.producers, tree.control, self._give_up)
@@ -81,6 +84,7 @@ class Gateway(CoreActor):
         self._complain()
         self._commit()
         self._rare.look()
+        self._popping.look()
         limit_ms = min(limit_ms, math.ceil(1000 * self._check_backs.pause_s))
         super().run(limit_ms if self._memory is not None else TRY_AGAIN_MS)
 
@@ -99,6 +103,10 @@ class Gateway(CoreActor):
             if answer is AGAIN:
                 lib.gateway_again(self.handle, asked)
                 continue
+            if isinstance(answer, Done):
+                if self._popping.acknowledge(asked, answer):
+                    continue
+                answer = Answer(SYSTEM_ERROR, "the gateway has no memory for acknowledgements")
             if isinstance(answer, Forward):
                 if self._forward(asked, answer):
                     continue
@@ -137,6 +145,7 @@ class Gateway(CoreActor):
         if self._registration is not None:
             self._registration.close()
         super().close()
+        self._popping.close()
         if self._door is not None:
             self._door.close()
         if self._memory is not None:

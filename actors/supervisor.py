@@ -34,7 +34,7 @@ from orbitmq.actors.children import Child, child_process
 from orbitmq.actors.descriptor_store import DescriptorStore
 from orbitmq.actors.events import say
 from orbitmq.actors.news import News
-from orbitmq.actors.pages import PAGE_REPUT, PAGE_SUPERVISOR
+from orbitmq.actors.pages import PAGE_DISPATCHER, PAGE_REPUT, PAGE_SUPERVISOR
 from orbitmq.actors.recovery import run_recovery
 from orbitmq.actors.spec import ChildSpec, child_specs
 from orbitmq.actors.starter import Starter
@@ -57,6 +57,7 @@ from orbitmq.store.setting_text import mistyped
 
 BEAT_S = 1.0  # longest wait between two heartbeats
 ASK_AGAIN_S = 0.05  # when an actor is asked again to stop: the first signal may have come just before it went to sleep
+_RINGERS = {PAGE_REPUT, PAGE_DISPATCHER}  # they end the gateway's sleep
 
 
 class Supervisor:
@@ -174,7 +175,7 @@ class Supervisor:
             tree.post = self._fresh_post()
             tree.listener = self._posted = self._ground.presence.listener
             keep |= {tree.listener.fileno(), tree.keeper.fileno(), tree.post.fileno(), tree.wake_memfd}
-        if tree.gateway is not None and (spec.listens or PAGE_REPUT in spec.pages):
+        if tree.gateway is not None and (spec.listens or _RINGERS & set(spec.pages)):
             keep |= {tree.gateway.fileno(), tree.gateway_event} if spec.listens else {tree.gateway_event}
         child.pid = child_process(lambda: self._actor(spec, tree), keep)
         crash_point("supervisor_forked")

@@ -22,7 +22,7 @@ class Tree:
     listener: the control socket, bound by the supervisor, so that it outlives a coordinator.
     keeper: the coordinator's end of its socket to the supervisor's descriptor store, one for each life.
     gateway: the socket at which RocketMQ's clients connect, if they may; the supervisor's, so that it outlives a gateway.
-        listens: its address. gateway_event: an eventfd by which reput ends the gateway's sleep, or -1.
+        listens: its address. gateway_event: an eventfd by which reput and the dispatcher end the gateway's sleep, or -1.
     notes: what the start reports to those who look at the tree.
     post: the coordinator's end of a socket on which the supervisor hands over another control socket when the first one lost
         its name.

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from orbitmq.remoting.heartbeat import Subscription
 from orbitmq.remoting.request import Client
 from orbitmq.shm.control_socket import Answer as Said
 from orbitmq.shm.topic_table import TopicTable
 from orbitmq.store.tree_settings import TreeSettings
+
+if TYPE_CHECKING:
+    from orbitmq.remoting.pops import Wanted
 
 # Sends the client a request that it does not answer: code, fields, body. False: the client is gone, or does not read.
 Tell = Callable[[Client, int, Mapping[str, str], bytes], bool]
@@ -36,6 +39,7 @@ class Ask(Protocol):
 class Host:
     """broker: its name. topics: its table. name: tells the loop what a client calls itself.
     creates: whether a send makes the topic that it lacks.
+    pop: makes the loop a worker of a group, for those who pop this; raises as ask.
     settings: those that it runs with. control: its struct control *, which outlives the gateway."""
 
     broker: str
@@ -45,5 +49,6 @@ class Host:
     filters: Filters
     name: Callable[[Client, str], None]
     creates: bool
+    pop: Callable[[Wanted], None]
     settings: TreeSettings
     control: Any

@@ -7,14 +7,16 @@ from collections.abc import Callable
 
 from orbitmq.errors import OrbitError
 from orbitmq.remoting.admin.administration import Administration
+from orbitmq.remoting.assignments import Assignments
 from orbitmq.remoting.clients import Clients
 from orbitmq.remoting.host import Host
 from orbitmq.remoting.locks import Locks
 from orbitmq.remoting.members import Members
 from orbitmq.remoting.name_server import NameServer
 from orbitmq.remoting.offsets import Offsets
+from orbitmq.remoting.pops import Pops
 from orbitmq.remoting.producers import Producers
-from orbitmq.remoting.request import NOT_SUPPORTED, SYSTEM_ERROR, Answer, Answers, Client, Forward, Request
+from orbitmq.remoting.request import NOT_SUPPORTED, SYSTEM_ERROR, Answer, Answers, Client, Done, Forward, Request
 from orbitmq.remoting.send_backs import SendBacks
 from orbitmq.remoting.sends import Sends
 
@@ -36,12 +38,14 @@ class Rare:
             **self._members.answers,
             **self._offsets.answers,
             **Locks(host).answers,
+            **Pops(host).answers,
+            **Assignments(host, self._members.consumers).answers,
             **Sends(host).answers,
             **SendBacks(host).answers,
             **Administration(host, self._clients, self._members.consumers, self.producers).answers,
         }
 
-    def answer(self, request: Request) -> Answer | Forward:
+    def answer(self, request: Request) -> Answer | Forward | Done:
         """Never raises for what a client sent."""
         self.producers.hear(request)
         self._clients.hear(request)

@@ -14,6 +14,7 @@ TOPIC_NOT_EXIST = 17
 QUERY_NOT_FOUND = 22
 BAD_FILTER = 23
 NOT_ONLINE = 206
+NO_MESSAGE = 208
 NO_GROUP = 26
 
 
@@ -67,9 +68,27 @@ class Forward:
     body: bytes = field(default=b"", repr=False)
 
 
+class Popped(NamedTuple):
+    """A message that was popped, by its receipt. retry: from the group's retries. pop_ms: the moment of the pop."""
+
+    group: str
+    topic: str
+    retry: bool
+    queue: int
+    offset: int
+    pop_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """No answer: these messages are done, and it is answered once that is noted."""
+
+    popped: tuple[Popped, ...]
+
+
 # No answer: what the loop lacked for the request is there now, or cannot be, and the loop is to serve it.
 AGAIN = Answer(-1)
 
 # Answers requests of some codes. Raises: KeyError: a field is missing. ValueError: one cannot be read. OrbitError, OSError: as
 # Host.ask.
-Answers = dict[int, Callable[[Request], Answer | Forward]]
+Answers = dict[int, Callable[[Request], Answer | Forward | Done]]

@@ -222,6 +222,10 @@ class StoreLayout:
         return self.own / "name-server-values.json"
 
     @cached_property
+    def request_modes(self) -> Path:
+        return self.config / "messageRequestMode.json"
+
+    @cached_property
     def retries(self) -> Path:
         return self.own / "retries"
 

@@ -206,10 +206,12 @@ static uint32_t take(struct dispatcher *dispatcher, struct work_worker *worker, 
         return 0;
     work_ring_release(answers, worker->taken);
     CRASH_POINT("dispatcher_answers_released");
-    /* seq_cst: the head before the look at who waits for it. Pairs with work_link_wait [J3]. */
+    /* seq_cst: the head before the look at who waits for it. Pairs with work_link_wait [J3], and with gateway_announce [Y2]. */
     atomic_thread_fence(memory_order_seq_cst);
     if (!deaf && (worker->tail != before || atomic_load_explicit(&map->session->stalled, memory_order_relaxed)))
         count(dispatcher->tree->page, COUNT_WAKES, bell_ring_client(&map->session->bell) > 0);
+    if (!deaf)
+        dispatcher_ring_gateway(dispatcher, worker);
     return messages ? messages : 1;
 }
 

@@ -87,8 +87,18 @@ static uint32_t give(struct dispatcher *dispatcher, struct work_group *group, st
     atomic_store_explicit(&note->count, 0, memory_order_release);
     CRASH_POINT("dispatcher_hand_struck");
     count(dispatcher->tree->page, COUNT_WAKES, bell_ring_client(&map->session->bell) > 0);
+    dispatcher_ring_gateway(dispatcher, worker);
     CRASH_POINT("dispatcher_hand_rang");
     return messages;
+}
+
+void dispatcher_ring_gateway(struct dispatcher *dispatcher, const struct work_worker *worker)
+{
+    struct attachment *const tree = dispatcher->tree;
+    /* relaxed: a full fence stands between what was published and this, in bell_ring_client or `take` [Y2] */
+    const uint64_t popped = atomic_load_explicit(&tree->control->popped[worker->slot / 64], memory_order_relaxed);
+    if (popped >> (worker->slot % 64) & 1)
+        count(tree->page, COUNT_WAKES, attachment_ring_gateway(tree));
 }
 
 /* True if a worker could get more than is known. */

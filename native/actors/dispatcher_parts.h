@@ -295,6 +295,8 @@ void dispatcher_landed(struct dispatcher *dispatcher, const struct record_view *
 
 /* ---- dispatcher_hand.c ---- */
 
+/* The gateway sleeps behind no futex: ends its sleep, if this worker is one of its. Behind a full fence. */
+void dispatcher_ring_gateway(struct dispatcher *dispatcher, const struct work_worker *worker);
 /* How many messages the worker may get now. */
 uint32_t dispatcher_room(struct dispatcher *dispatcher, struct work_worker *worker, struct session_map *map);
 uint32_t dispatcher_hand_out(struct dispatcher *dispatcher, struct work_group *group, uint64_t now_ms);

@@ -54,4 +54,22 @@ bool gateway_hello(struct gateway *gateway, struct gateway_hello *hello);
 bool gateway_adopt(struct gateway *gateway, const struct gateway_hello *hello);
 void gateway_guard(struct gateway *gateway, struct acl *acl);
 bool gateway_permits(const struct gateway *gateway, const struct gateway_request *request, bool group, struct slice name);
+struct gateway_popped {
+    struct slice group, topic, filter;
+    bool sql;
+};
+bool gateway_pop_open(struct gateway *gateway, const struct gateway_popped *what, void *memory, const struct session_shape *shape);
+struct gateway_pop_end {
+    void *memory;
+    uint32_t slot, epoch;
+};
+bool gateway_pop_over(struct gateway *gateway, struct gateway_pop_end *end);
+struct gateway_pop_ack {
+    struct slice group, topic;
+    bool retry;
+    uint32_t queue_id;
+    uint64_t offset;
+    int64_t pop_ms;
+};
+bool gateway_acknowledge(struct gateway *gateway, const struct gateway_request *request, const struct gateway_pop_ack *acks, uint32_t count);
 uint32_t gateway_connections(const struct gateway *gateway);

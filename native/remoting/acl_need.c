@@ -7,6 +7,7 @@
 
 enum code {
     SEND = 10, PULL = 11, QUERY_MESSAGE = 12, COMMIT = 15, UNREGISTER = 35, BACK = 36, MEMBERS = 38, SEND_V2 = 310, SEND_BATCH = 320,
+    LITE_PULL = 361, POP = 200050, POP_ACK = 200051, POP_CHANGE = 200053,
     ROUTE = 105, CLUSTER = 106,
     MAKE_TOPIC = 17, CHANGE_CONFIG = 25, MAKE_GROUP = 200, DELETE_GROUP = 207, DELETE_TOPIC = 215,
     /* those that RocketMQ's name server takes from anybody */
@@ -40,6 +41,8 @@ struct acl_need acl_need(const struct remoting_header *header)
         acl_need_topic(&needs, remoting_field(header, "b"), ACL_PUB);
         break;
     case PULL:
+    case LITE_PULL:
+    case POP:
     case COMMIT:
         acl_need_topic(&needs, remoting_field(header, "topic"), ACL_SUB);
         need(&needs, true, remoting_field(header, "consumerGroup"), ACL_SUB);
@@ -50,6 +53,8 @@ struct acl_need acl_need(const struct remoting_header *header)
     case BACK:
         need(&needs, true, remoting_field(header, "group"), ACL_SUB);
         break;
+    case POP_ACK: /* of what was popped: the topic may be one of retries that is named otherwise here */
+    case POP_CHANGE:
     case UNREGISTER:
     case MEMBERS:
         need(&needs, true, remoting_field(header, "consumerGroup"), ACL_SUB);

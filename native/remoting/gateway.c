@@ -4,7 +4,7 @@
  * least once a millisecond. While pulls are held or replies awaited, reput ends its sleep (gateway_hold.c).
  */
 #include "base/crash_point.h"
-#include "remoting/gateway_parts.h"
+#include "remoting/gateway_pop.h"
 
 #include <errno.h>
 #include <malloc.h>
@@ -62,6 +62,7 @@ void gateway_close(struct gateway *gateway)
         reader_free(gateway->reader);
     }
     gateway_filters_free(&gateway->filters);
+    gateway_pops_free(gateway);
     gateway_forget_hellos(gateway);
     acl_free(gateway->acl);
     free(gateway->cursors);
@@ -186,8 +187,15 @@ static enum gateway_served serve(struct gateway *gateway, struct connection *con
     case GATEWAY_BACK:
         return gateway->attached ? gateway_back(gateway, &asker, header) : GATEWAY_STALLED;
     case GATEWAY_PULL:
+    case GATEWAY_LITE_PULL:
         gateway_pull(gateway, &asker, header);
         return GATEWAY_SERVED;
+    case GATEWAY_POP:
+        return gateway_pop(gateway, &asker, header);
+    case GATEWAY_POP_ACK:
+        return gateway_pop_ack(gateway, &asker, header);
+    case GATEWAY_POP_CHANGE:
+        return gateway_pop_change(gateway, &asker, header);
     case GATEWAY_MAX_OFFSET:
     case GATEWAY_MIN_OFFSET:
         gateway_bounds(gateway, &asker, header);
@@ -389,7 +397,7 @@ static void end_idle(struct gateway *gateway)
 
 static uint32_t serve_waiters(struct gateway *gateway) 
 {
-    return gateway_look_at_holds(gateway) + gateway_push_replies(gateway) + gateway_look_at_forwards(gateway);
+    return gateway_look_at_holds(gateway) + gateway_push_replies(gateway) + gateway_look_at_forwards(gateway) + gateway_look_at_pops(gateway);
 }
 
 /* Sleeps at most timeout_ms, unless there is news for those who wait for messages. As epoll_wait. */
@@ -467,13 +475,15 @@ uint32_t gateway_step(struct gateway *gateway)
 {
     if (!gateway->stopping) {
         gateway->stopping = true;
+        gateway->stopping_ms = clock_ms();
         listen_now(gateway, false);
     }
-    const int done = serve_events(gateway, 0);
+    const bool unsettled = gateway_pops_unsettled(gateway);
+    const int done = serve_events(gateway, unsettled);
     const uint32_t all = (done > 0 ? (uint32_t)done : 0) + serve_news(gateway);
     if (!all && unanswered(gateway))
         await_verdict(gateway);
-    return all + unanswered(gateway);
+    return all + unanswered(gateway) + unsettled;
 }
 
 enum run_result gateway_run(struct gateway *gateway, uint32_t limit_ms)

@@ -126,6 +126,33 @@ void gateway_guard(struct gateway *gateway, struct acl *acl);
 /* Whether who has sent this request may read for this group, or from this topic; for names that stand in the body. */
 bool gateway_permits(const struct gateway *gateway, const struct gateway_request *request, bool group, struct slice name);
 
+/* What is popped by somebody: the group, the topic, and which of its messages; no text: all. */
+struct gateway_popped {
+    struct slice group, topic, filter;
+    bool sql;
+};
+/* A session that is a worker of the group, by which the gateway hands out: `memory` is the session of this shape, mapped read-write until
+ * gateway_pop_over names it. False: no memory, or too many. */
+bool gateway_pop_open(struct gateway *gateway, const struct gateway_popped *what, void *memory, const struct session_shape *shape);
+
+/* A session of which the gateway has no more use, to be closed and unmapped. False: no more. */
+struct gateway_pop_end {
+    void *memory;
+    uint32_t slot, epoch;
+};
+bool gateway_pop_over(struct gateway *gateway, struct gateway_pop_end *end);
+
+/* Instead of an answer: these messages, by their receipts, are done; it is answered once all is noted. retry: they were popped from the
+ * group's retries. False: no memory; nothing was done. */
+struct gateway_pop_ack {
+    struct slice group, topic;
+    bool retry;
+    uint32_t queue_id;
+    uint64_t offset;
+    int64_t pop_ms;
+};
+bool gateway_acknowledge(struct gateway *gateway, const struct gateway_request *request, const struct gateway_pop_ack *acks, uint32_t count);
+
 /* Connections that are open now. */
 uint32_t gateway_connections(const struct gateway *gateway);
 

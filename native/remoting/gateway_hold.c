@@ -6,7 +6,7 @@
  * The event is an eventfd, because epoll cannot wait for a futex. Pulls of a client that does not read what was said to it wait for this, too.
  */
 #include "base/crash_point.h"
-#include "remoting/gateway_parts.h"
+#include "remoting/gateway_pop.h"
 
 #include <stdlib.h>
 #include <sys/epoll.h>
@@ -18,6 +18,8 @@ bool gateway_holds_open(struct gateway *gateway)
     gateway->held = calloc(tree->topics->queue_capacity, sizeof *gateway->held);
     for (uint32_t i = 0; i < QUEUE_WORDS; i++) /* a predecessor's; relaxed: as in gateway_listen */
         atomic_store_explicit(&tree->control->held[i], 0, memory_order_relaxed);
+    for (uint32_t i = 0; i < SESSION_WORDS; i++)
+        atomic_store_explicit(&tree->control->popped[i], 0, memory_order_relaxed);
     struct epoll_event event = {.events = EPOLLIN, .data.u32 = CONNECTION_EVENT};
     return gateway->held && epoll_ctl(gateway->poll, EPOLL_CTL_ADD, tree->gateway_event, &event) == 0;
 }
@@ -96,7 +98,10 @@ uint32_t gateway_look_at_holds(struct gateway *gateway)
     return done;
 }
 
-bool gateway_listens(const struct gateway *gateway) { return gateway->hold_count || gateway->replies.until_ms; }
+bool gateway_listens(const struct gateway *gateway)
+{
+    return gateway->hold_count || gateway->replies.until_ms || gateway_pops_wait(gateway);
+}
 
 uint32_t gateway_announce(struct gateway *gateway)
 {
@@ -119,6 +124,7 @@ int gateway_longest_sleep(const struct gateway *gateway, int limit_ms)
 {
     const uint64_t now = clock_ms(), replies = gateway->replies.until_ms ? gateway->replies.until_ms : UINT64_MAX;
     const uint64_t holds = gateway->hold_count ? gateway->holds_until_ms : UINT64_MAX;
-    const uint64_t until = holds < replies ? holds : replies;
+    const uint64_t pops = gateway_pops_until(gateway), first = holds < replies ? holds : replies;
+    const uint64_t until = first < pops ? first : pops;
     return until <= now ? 0 : until - now < (uint64_t)limit_ms ? (int)(until - now) : limit_ms;
 }

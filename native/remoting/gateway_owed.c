@@ -2,7 +2,7 @@
  * afterwards. Most clients have gone altogether: the first answer to them shows it. What they sent before is still served, to the last request,
  * for some clients wait for no answer (those in Go commit their offsets so, and close).
  */
-#include "remoting/gateway_parts.h"
+#include "remoting/gateway_pop.h"
 
 void gateway_finished(struct gateway *gateway, struct connection *connection)
 {
@@ -10,7 +10,7 @@ void gateway_finished(struct gateway *gateway, struct connection *connection)
     gateway->holds_until_ms = 0; /* its own are answered now: it is to end, not to wait for messages */
 }
 
-static bool is_its_own(const struct gateway_asker *asker, const struct connection *connection)
+bool gateway_is_its_own(const struct gateway_asker *asker, const struct connection *connection)
 {
     return asker->connection == connection->index && asker->epoch == connection->epoch && !asker->one_way;
 }
@@ -22,13 +22,13 @@ bool gateway_owes(const struct gateway *gateway, const struct connection *connec
     if (connection->deaf)
         return false;
     for (uint64_t i = gateway->sent_from; i < gateway->sent_to; i++)
-        if (is_its_own(&gateway->sent[i & (gateway->sender.shape.window - 1)].asker, connection))
+        if (gateway_is_its_own(&gateway->sent[i & (gateway->sender.shape.window - 1)].asker, connection))
             return true;
     for (uint32_t i = 0; i < gateway->forward_count; i++)
-        if (is_its_own(&gateway->forwards[i].asker, connection))
+        if (gateway_is_its_own(&gateway->forwards[i].asker, connection))
             return true;
     for (uint32_t i = 0; i < gateway->hold_count; i++)
-        if (is_its_own(&gateway->holds[i].asker, connection))
+        if (gateway_is_its_own(&gateway->holds[i].asker, connection))
             return true;
-    return false;
+    return gateway_owes_pop(gateway, connection);
 }

@@ -23,12 +23,17 @@ enum gateway_code {
     GATEWAY_NO_SUBSCRIPTION = 24,
     GATEWAY_NO_GROUP = 26,
     GATEWAY_SILENT = 207,
+    GATEWAY_NO_MESSAGE = 208,
+    GATEWAY_POLLING_FULL = 209,
+    GATEWAY_POLLING_TIMEOUT = 210,
 };
 enum gateway_ask { GATEWAY_SEND = 10, GATEWAY_PULL = 11, GATEWAY_MAX_OFFSET = 30, GATEWAY_MIN_OFFSET = 31, GATEWAY_BACK = 36, GATEWAY_END = 37,
-                   GATEWAY_SEND_V2 = 310, GATEWAY_SEND_BATCH = 320, GATEWAY_REPLY = 324, GATEWAY_REPLY_V2 = 325 };
+                   GATEWAY_SEND_V2 = 310, GATEWAY_SEND_BATCH = 320, GATEWAY_REPLY = 324, GATEWAY_REPLY_V2 = 325, GATEWAY_LITE_PULL = 361, GATEWAY_POP = 200050,
+                   GATEWAY_POP_ACK = 200051, GATEWAY_POP_CHANGE = 200053 };
 
 #define GATEWAY_VERSION 407  /* RocketMQ 4.9.7's, whose answers these are */
 #define GATEWAY_HOLDS 65536u
+#define POP_LINKS 256u
 #define CONNECTION_LISTENER UINT32_MAX
 #define CONNECTION_EVENT (UINT32_MAX - 1)
 #define GATEWAY_ID_MAX 64u   /* of a UNIQ_KEY that is told again in the answer */
@@ -99,6 +104,7 @@ struct gateway {
     bool listening;      /* the listener is in the poll */
     bool attached;       /* there is a session */
     bool stopping;
+    uint64_t stopping_ms; /* since then, CLOCK_MONOTONIC */
     enum gateway_tls tls;
     struct gateway_hello hellos[GATEWAY_CONNECTIONS];
     uint32_t hello_count;
@@ -132,6 +138,9 @@ struct gateway {
     uint64_t reput_seen;
     uint64_t holds_until_ms;   /* the first of them to end */
     uint32_t *held;            /* by queue slot: how many listen to it */
+    struct pop_link *pops[POP_LINKS]; /* gateway_pop.h */
+    uint32_t pop_count;
+    int64_t pop_ms;            /* the moment of the last pop, CLOCK_REALTIME */
     uint64_t idle_ms;          /* when idle connections were last looked for */
     struct remoting_header header; /* of the request that is served */
     struct remoting_header answer; /* of the one that is written */
@@ -151,6 +160,7 @@ void gateway_pass_asked(struct gateway *gateway, const struct gateway_request *r
 /* gateway_owed.c: the client sends no more; its connection lasts until it has been told all that it is owed. */
 void gateway_finished(struct gateway *gateway, struct connection *connection);
 bool gateway_owes(const struct gateway *gateway, const struct connection *connection);
+bool gateway_is_its_own(const struct gateway_asker *asker, const struct connection *connection);
 
 /* gateway_commit.c: what a pull commits. */
 void gateway_gather(struct gateway *gateway, struct slice group, const struct topic_entry *topic, uint32_t queue_id, uint64_t offset);

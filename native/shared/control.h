@@ -145,6 +145,8 @@ struct control {
     _Alignas(SEGMENT_LINE) _Atomic uint64_t worked[QUEUE_WORDS];
     /* [word]: queues for whose messages the gateway holds requests; reput rings it for them. The gateway's [Y1] */
     _Alignas(SEGMENT_LINE) _Atomic uint64_t held[QUEUE_WORDS];
+    /* [word]: sessions by which the gateway takes messages that clients pop; the dispatcher rings it for them. The gateway's [Y2] */
+    _Alignas(SEGMENT_LINE) _Atomic uint64_t popped[SESSION_WORDS];
     _Alignas(SEGMENT_LINE) _Atomic uint32_t work_version; /* the coordinator's: raised when the work plan was replaced [J2] */
     struct work_note work_note;
     struct halves halves; /* the writer's */

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.interop import toolchain
+from tests.interop.client5 import Client5
 from tests.interop.judge import Judge
 
 HERE = Path(__file__).parent
@@ -58,3 +59,15 @@ def victim(tools: toolchain.Toolchain, tmp_path: Path) -> Iterator[Judge]:
     judge = Judge(tools, tmp_path / "victim")
     yield judge
     judge.close()
+
+
+@pytest.fixture(scope="session")
+def client5(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client5]:
+    """RocketMQ 5's client, in one JVM for all tests that use it."""
+    try:
+        tools = toolchain.provide_client5()
+    except toolchain.MavenError as why:
+        pytest.skip(f"RocketMQ 5's client cannot be had: {why}")
+    client = Client5(tools, tmp_path_factory.mktemp("client5"))
+    yield client
+    client.close()

@@ -3,27 +3,20 @@ question."""
 
 from __future__ import annotations
 
-import json
-import os
 import random
-import select
 import socket
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.interop.jvm import QUICK, JudgeError, Jvm
 from tests.interop.toolchain import SOURCES, Toolchain
 
-PATIENCE_S = 240  # a watchdog: what has not been answered by then never will be
+__all__ = ["Files", "Judge", "JudgeError"]
+
 USUAL_PORT = 10911  # RocketMQ's port, and the one that OrbitMQ's message ids name
 # What RocketMQ 4.9's start scripts grant it on Java 17: it unmaps files through the JDK's own classes.
 _OPENED = ("java.nio", "sun.nio.ch", "jdk.internal.ref", "java.lang")
-_QUICK = ["-Xms128m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]
-
-
-class JudgeError(Exception):
-    """The judge could not do what it was asked; the text has its trace."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +29,7 @@ class Files:
     index_entries: int = 20_000_000
 
 
-class Judge:
+class Judge(Jvm):
     """One JVM with at most one broker in it."""
 
     def __init__(self, tools: Toolchain, folder: Path) -> None:
@@ -44,18 +37,15 @@ class Judge:
         conf = folder / "conf"
         conf.mkdir(parents=True, exist_ok=True)
         (conf / "logback_tools.xml").write_bytes((SOURCES / "logback.xml").read_bytes())  # mqadmin looks for it
-        self.log = folder / "rocketmq.log"
-        self._said = (folder / "said").open("wb")
+        log = folder / "rocketmq.log"
         self._ports = _ports()
-        self.running = False
-        properties = [f"-Djudge.log={self.log}", f"-Duser.home={folder}", "-Drocketmq.client.logUseSlf4j=true"]
+        properties = [f"-Djudge.log={log}", f"-Duser.home={folder}", "-Drocketmq.client.logUseSlf4j=true"]
         properties += [f"-Drocketmq.home.dir={folder}"]
         # However full this machine's disk is, the broker must write, and delete nothing by itself.
         properties += ["-Drocketmq.broker.diskSpaceWarningLevelRatio=0.99", "-Dfastjson.parser.safeMode=true"]
         opened = [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENED]
-        command = [tools.java, *_QUICK, *opened, *properties, "-cp", tools.class_path, "Judge"]
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._said)
-        self._rest = b""
+        command = [tools.java, *QUICK, *opened, *properties, "-cp", tools.class_path, "Judge"]
+        super().__init__(command, folder, log)
 
     @property
     def usual(self) -> bool:
@@ -98,35 +88,6 @@ class Judge:
         self.running = False
         self.ask("stop")
 
-    def kill(self) -> None:
-        """SIGKILL to the JVM and so to the broker."""
-        self.running = False
-        self.process.kill()
-        self.process.wait(PATIENCE_S)
-
-    def close(self) -> None:
-        if self.process.poll() is None:
-            assert self.process.stdin is not None
-            self.process.stdin.close()
-            try:
-                self.process.wait(PATIENCE_S)
-            except subprocess.TimeoutExpired:
-                self.kill()
-        self._said.close()
-
-    def ask(self, operation: str, **fields: Any) -> Any:
-        """The answer to one order. Raises: JudgeError."""
-        assert self.process.stdin is not None
-        try:
-            self.process.stdin.write(json.dumps({"do": operation, **fields}).encode() + b"\n")
-            self.process.stdin.flush()
-        except BrokenPipeError:
-            raise self._dead(operation) from None
-        answer = json.loads(self._line(operation))
-        if "error" in answer:
-            raise JudgeError(f"{operation}: {answer['trace']}\n{self._tail()}")
-        return answer.get("ok")
-
     @property
     def addresses(self) -> tuple[str, str]:
         """Of the name server, and of the broker."""
@@ -153,32 +114,6 @@ class Judge:
     def committed(self, topic: str, group: str) -> dict[int, int]:
         """For each queue, the offset at which the group continues."""
         return {int(queue): offset for queue, offset in self.ask("committed", topic=topic, group=group).items()}
-
-    def _line(self, operation: str) -> bytes:
-        assert self.process.stdout is not None
-        descriptor = self.process.stdout.fileno()
-        while b"\n" not in self._rest:
-            ready, _, _ = select.select([descriptor], [], [], PATIENCE_S)
-            if not ready:
-                self.kill()
-                raise JudgeError(f"{operation}: no answer within {PATIENCE_S} s\n{self._tail()}")
-            chunk = os.read(descriptor, 1 << 20)
-            if not chunk:
-                raise self._dead(operation)
-            self._rest += chunk
-        line, _, self._rest = self._rest.partition(b"\n")
-        return line
-
-    def _dead(self, operation: str) -> JudgeError:
-        self.running = False
-        said = Path(self._said.name).read_text(errors="replace")[-4000:]
-        return JudgeError(f"{operation}: the judge ended with code {self.process.wait(PATIENCE_S)}\n{said}\n{self._tail()}")
-
-    def _tail(self) -> str:
-        lines = self.log.read_text(errors="replace").splitlines() if self.log.exists() else []
-        told = [line for line in lines if " INFO " not in line]
-        return "\n".join(["RocketMQ's last complaints:", *(line[:300] for line in told[-30:])])
-
 
 def _ports() -> dict[str, int]:
     """A name server's port, and a broker's with its neighbours: two below for the fast channel, one above for slaves."""

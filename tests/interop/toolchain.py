@@ -12,8 +12,9 @@ from pathlib import Path
 from scripts import maven
 from scripts.maven import MavenError
 
-__all__ = ["MavenError", "Toolchain", "provide"]
+__all__ = ["MavenError", "Toolchain", "provide", "provide_client5"]
 
+CLIENT5 = Path(__file__).resolve().parent / "client5"
 SOURCES = Path(__file__).resolve().parent / "judge"
 KEPT = maven.BUILD / "interop"
 
@@ -32,3 +33,10 @@ def provide() -> Toolchain:
     version = os.environ.get("ROCKETMQ_VERSION", "")
     sources = [SOURCES / "Judge.java", SOURCES / "Signed.java"]
     return Toolchain(java, maven.rocketmq(KEPT, SOURCES / "pom.xml", sources, version))
+
+
+def provide_client5() -> Toolchain:
+    """The same for the client of RocketMQ 5, which stands on its own jars. Raises: MavenError."""
+    java = maven.tool("java", "Java (default-jre-headless)")
+    place = maven.BUILD / "interop-client5"
+    return Toolchain(java, maven.rocketmq(place, CLIENT5 / "pom.xml", [CLIENT5 / "Client5.java"]))

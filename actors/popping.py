@@ -1,0 +1,87 @@
+"""The sessions by which the gateway is a worker of groups whose messages remote clients pop (native/remoting/gateway_pop.h)."""
+
+from __future__ import annotations
+
+import mmap
+import os
+from contextlib import suppress
+from typing import Any
+
+from orbitmq.actors.piece import Piece
+from orbitmq.actors.tree import Tree
+from orbitmq.errors import Full, OrbitError
+from orbitmq.native._core import ffi, lib
+from orbitmq.remoting.host import Ask
+from orbitmq.remoting.pops import Wanted
+from orbitmq.remoting.request import Done
+
+RING = 1024  # records in each ring of a session
+IN_HAND = 16_384  # messages that the clients of one session may have; POP_LEASES_MAX
+
+
+class Popping:
+    def __init__(self, gateway: Any, tree: Tree, ask: Ask) -> None:
+        self._gateway = gateway
+        self._tree = tree
+        self._ask = ask
+        self._mapped: dict[int, tuple[mmap.mmap, Any]] = {}  # by address
+        self._end = ffi.new("struct gateway_pop_end *")
+
+    def open(self, wanted: Wanted) -> None:
+        """Joins the group as a worker. Raises: OrbitError: the coordinator refused. OSError."""
+        shape, (memfd,) = self._ask("open_session", work_capacity=RING)
+        try:
+            memory = mmap.mmap(memfd, 0, flags=mmap.MAP_SHARED | mmap.MAP_POPULATE)
+        finally:
+            os.close(memfd)
+        held = ffi.from_buffer("uint8_t[]", memory, require_writable=True)
+        try:
+            start = "latest" if wanted.latest else "earliest"
+            self._ask(
+                "join_work", slot=shape["slot"], epoch=shape["epoch"], generation=self._tree.generation, group=wanted.group,
+                topics=[wanted.topic], in_hand=IN_HAND, visibility_ms=lib.WORK_WAIT_MS_MAX, start=start, tags=wanted.tags,
+                sql=wanted.sql,
+            )  # fmt: skip
+            texts = [Piece(text) for text in (wanted.group, wanted.topic, wanted.filter)]
+            what = ffi.new("struct gateway_popped *", (*(each.slice for each in texts), wanted.is_sql))
+            if not lib.gateway_pop_open(self._gateway, what, held, ffi.new("struct session_shape *", shape)):
+                raise Full(f"cannot hand out to the group {wanted.group!r}: too many groups and topics are popped")
+        except BaseException:
+            self._close(shape["slot"], shape["epoch"])
+            ffi.release(held)
+            memory.close()
+            raise
+        self._mapped[int(ffi.cast("uintptr_t", held))] = memory, held
+
+    def look(self) -> None:
+        """Closes the sessions of which the loop has no more use."""
+        while lib.gateway_pop_over(self._gateway, self._end):
+            self._close(self._end.slot, self._end.epoch)
+            self._unmap(int(ffi.cast("uintptr_t", self._end.memory)))
+
+    def acknowledge(self, asked: Any, done: Done) -> bool:
+        """False: there is no memory."""
+        pieces: dict[str, Piece] = {}
+
+        def piece(text: str) -> Any:
+            return pieces.setdefault(text, Piece(text)).slice
+
+        acks = ffi.new("struct gateway_pop_ack[]", len(done.popped))
+        for ack, each in zip(acks, done.popped, strict=True):
+            ack.group, ack.topic, ack.retry = piece(each.group), piece(each.topic), each.retry
+            ack.queue_id, ack.offset, ack.pop_ms = each.queue, each.offset, each.pop_ms
+        return bool(lib.gateway_acknowledge(self._gateway, asked, acks, len(done.popped)))
+
+    def close(self) -> None:
+        """The loop is closed. The coordinator sees that the process ends."""
+        for address in list(self._mapped):
+            self._unmap(address)
+
+    def _close(self, slot: int, epoch: int) -> None:
+        with suppress(OrbitError, OSError):
+            self._ask("close_session", slot=slot, epoch=epoch)
+
+    def _unmap(self, address: int) -> None:
+        memory, held = self._mapped.pop(address)
+        ffi.release(held)
+        memory.close()

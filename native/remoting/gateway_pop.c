@@ -1,0 +1,204 @@
+/* Pops: POP_MESSAGE (200050). Each waits in its link until something was handed out, or its time is over. gateway_pop.h has the whole. */
+#include "base/crash_point.h"
+#include "remoting/gateway_pop.h"
+
+#include <stdlib.h>
+
+#define SETTLE_MS 2000u /* how long a stop waits for the dispatcher */
+
+static bool is(struct slice text, const char *word) { return text.size == strlen(word) && memcmp(text.data, word, text.size) == 0; }
+
+static bool hold(struct pop_link *link, const struct pop_wait *wait)
+{
+    if (link->wait_count == link->wait_room) {
+        const uint32_t room = link->wait_room ? 2 * link->wait_room : 16;
+        struct pop_wait *const waits = room <= POP_WAITS ? realloc(link->waits, room * sizeof *waits) : NULL;
+        if (!waits)
+            return false;
+        link->waits = waits;
+        link->wait_room = room;
+    }
+    link->waits[link->wait_count++] = *wait;
+    CRASH_POINT("gateway_pop_held");
+    return true;
+}
+
+/* What the request says; false: it was refused. */
+static bool read_wait(struct gateway *gateway, const struct gateway_asker *asker, const struct remoting_header *header,
+                      const struct topic_entry *topic, struct pop_wait *wait)
+{
+    int64_t queue, most, invisible, poll = 0;
+    const char *why = NULL;
+    remoting_field_number(header, "pollTime", &poll);
+    /* relaxed: single words that change independently */
+    if (!remoting_field_number(header, "queueId", &queue) || !remoting_field_number(header, "maxMsgNums", &most) ||
+        !remoting_field_number(header, "invisibleTime", &invisible))
+        why = "the request has no queue, number of messages or invisible time";
+    else if (queue >= (int64_t)atomic_load_explicit(&topic->queues, memory_order_relaxed))
+        why = "the topic has no queue of this number";
+    else if (most < 1 || most > POP_MOST)
+        why = "it wants fewer than 1 or more than 32 messages";
+    else if (invisible < 1 || invisible > (int64_t)POP_INVISIBLE_MS_MAX)
+        why = "the invisible time lies outside 1 ms to 11 hours";
+    else if (is(remoting_field(header, "order"), "true"))
+        why = "messages cannot be popped in order; pull them, or use workers with key_ordered";
+    if (why) {
+        gateway_refuse(gateway, asker, GATEWAY_ILLEGAL, why);
+        return false;
+    }
+    const uint64_t poll_ms = poll < POP_POLL_MS_MIN ? POP_POLL_MS_MIN : poll > POP_POLL_MS_MAX ? POP_POLL_MS_MAX : (uint64_t)poll;
+    *wait = (struct pop_wait){
+        .asker = *asker, .most = (uint32_t)most, .invisible_ms = (uint64_t)invisible, .until_ms = clock_ms() + poll_ms};
+    return true;
+}
+
+enum gateway_served gateway_pop(struct gateway *gateway, const struct gateway_asker *asker, const struct remoting_header *header)
+{
+    struct pop_wait wait;
+    uint32_t index;
+    const struct slice group = remoting_field(header, "consumerGroup"), name = remoting_field(header, "topic");
+    struct slice filter = remoting_field(header, "exp");
+    const struct topic_entry *const topic = gateway_topic(gateway, name, &index);
+    if (!topic) {
+        gateway_refuse(gateway, asker, GATEWAY_NO_TOPIC, "the topic does not exist");
+        return GATEWAY_SERVED;
+    }
+    /* relaxed: a single word */
+    if (!(atomic_load_explicit(&topic->perm, memory_order_relaxed) & PERM_READ)) {
+        gateway_refuse(gateway, asker, GATEWAY_NO_PERMISSION, "the topic may not be read");
+        return GATEWAY_SERVED;
+    }
+    if (!read_wait(gateway, asker, header, topic, &wait))
+        return GATEWAY_SERVED;
+    if (is(filter, "*"))
+        filter.size = 0;
+    struct pop_link *const link = pop_link_find(gateway, group, name, is(remoting_field(header, "expType"), "SQL92"), filter);
+    if (!link && !gateway->connections[asker->connection]->prepared)
+        return GATEWAY_ASKED;
+    if (!link) {
+        gateway_refuse(gateway, asker, GATEWAY_SYSTEM_ERROR, "the group cannot get messages now");
+        return GATEWAY_SERVED;
+    }
+    link->used_ms = clock_ms();
+    if (!hold(link, &wait))
+        pop_refuse(gateway, asker, GATEWAY_POLLING_FULL, "POLLING_FULL", wait.invisible_ms);
+    return GATEWAY_SERVED;
+}
+
+/* ---- rounds ---- */
+
+static void lapse(struct pop_link *link, uint64_t now)
+{
+    struct pop_lease lease;
+    for (uint32_t position = 0; pop_leases_lapsed(&link->leases, now, &position, &lease);) {
+        CRASH_POINT("gateway_pop_lapsed");
+        pop_link_answer(link, WORK_NACK, lease.slot, lease.offset, 1, 0, NULL);
+    }
+}
+
+/* True if this wait is over: answered, or its client has gone. */
+static bool serve(struct gateway *gateway, struct pop_link *link, struct pop_wait *wait, uint64_t now)
+{
+    struct connection *const connection = gateway_connection(gateway, &wait->asker);
+    if (!connection)
+        return true;
+    const bool full = connection_unsent(connection) > CONNECTION_OUT_MAX;
+    if (full && !gateway->stopping) { /* however many it has: they wait until it has read what was said to it */
+        connection->holds_full = true;
+        return false;
+    }
+    while (!full && !gateway->stopping && !link->lost && link->stock_count)
+        if (pop_serve(gateway, link, wait))
+            return true;
+    if (now < wait->until_ms && !gateway->stopping && !link->lost && !connection->finished)
+        return false;
+    pop_refuse(gateway, &wait->asker, GATEWAY_POLLING_TIMEOUT, "NO_MESSAGE_IN_QUEUE", wait->invisible_ms);
+    return true;
+}
+
+static uint32_t look_at(struct gateway *gateway, struct pop_link *link, uint64_t now)
+{
+    const uint64_t given = link->given;
+    const bool taken = pop_link_take(gateway, link);
+    uint32_t done = 0, left = 0;
+    lapse(link, now);
+    for (uint32_t i = 0; i < link->wait_count; i++) {
+        if (serve(gateway, link, &link->waits[i], now))
+            done++;
+        else
+            link->waits[left++] = link->waits[i];
+    }
+    link->wait_count = left;
+    if (done)
+        link->used_ms = now;
+    if (link->stock_count && !left && (gateway->stopping || now - link->used_ms >= POP_STOCK_MS))
+        pop_link_give_back(link);
+    if (!link->lost)
+        pop_link_put(link);
+    return done + taken + (link->given != given) + pop_link_tell(gateway, link);
+}
+
+uint32_t gateway_look_at_pops(struct gateway *gateway)
+{
+    uint32_t done = 0;
+    const uint64_t now = gateway->pop_count ? clock_ms() : 0;
+    for (uint32_t i = 0; i < gateway->pop_count; i++)
+        done += look_at(gateway, gateway->pops[i], now);
+    return done;
+}
+
+bool gateway_pops_wait(const struct gateway *gateway)
+{
+    for (uint32_t i = 0; i < gateway->pop_count; i++)
+        if (gateway->pops[i]->wait_count || gateway->pops[i]->told != gateway->pops[i]->given || gateway->pops[i]->stock_count)
+            return true;
+    return false;
+}
+
+uint64_t gateway_pops_until(const struct gateway *gateway)
+{
+    uint64_t until = UINT64_MAX;
+    for (uint32_t i = 0; i < gateway->pop_count; i++) {
+        const struct pop_link *const link = gateway->pops[i];
+        if (link->leases.until_ms < until)
+            until = link->leases.until_ms;
+        if (link->stock_count && !link->wait_count && link->used_ms + POP_STOCK_MS < until)
+            until = link->used_ms + POP_STOCK_MS;
+        for (uint32_t w = 0; w < link->wait_count; w++)
+            if (link->waits[w].until_ms < until)
+                until = link->waits[w].until_ms;
+    }
+    return until;
+}
+
+bool gateway_pops_unsettled(const struct gateway *gateway)
+{
+    if (clock_ms() - gateway->stopping_ms > SETTLE_MS)
+        return false;
+    for (uint32_t i = 0; i < gateway->pop_count; i++)
+        if (!gateway->pops[i]->lost && gateway->pops[i]->told != gateway->pops[i]->given)
+            return true;
+    return false;
+}
+
+bool gateway_owes_pop(const struct gateway *gateway, const struct connection *connection)
+{
+    for (uint32_t i = 0; i < gateway->pop_count; i++) {
+        const struct pop_link *const link = gateway->pops[i];
+        for (uint32_t w = 0; w < link->wait_count; w++)
+            if (gateway_is_its_own(&link->waits[w].asker, connection))
+                return true;
+        for (uint64_t a = link->told; a < link->given; a++) {
+            const struct pop_promise *const promise = link->answers[a - link->base].promise;
+            if (promise && gateway_is_its_own(&promise->asker, connection))
+                return true;
+        }
+    }
+    return false;
+}
+
+void gateway_pops_free(struct gateway *gateway)
+{
+    while (gateway->pop_count)
+        pop_link_free(gateway->pops[--gateway->pop_count]);
+}

@@ -1,0 +1,88 @@
+"""Messages that clients pop (native/remoting/gateway_pop.h): the first pop of a group's topic opens a session for it, and a body of
+acknowledgements is read here."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from orbitmq.client.subscription import tag_list
+from orbitmq.errors import OrbitError
+from orbitmq.remoting.filter_text import refusal
+from orbitmq.remoting.host import Host
+from orbitmq.remoting.json_body import read_json
+from orbitmq.remoting.request import AGAIN, BAD_FILTER, NO_MESSAGE, Answer, Answers, Done, Popped, Request
+
+POP, BATCH_ACK = 200050, 200151
+ACKS_MAX = 65_536  # in one body
+FROM_LAST = "1"  # initMode
+
+
+class Wanted(NamedTuple):
+    """What a pop wants. filter: as its client wrote it; "": all. tags, sql: what the dispatcher is told of it."""
+
+    group: str
+    topic: str
+    is_sql: bool
+    filter: str
+    tags: list[str]
+    sql: str
+    latest: bool
+
+
+class Pops:
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self.answers: Answers = {POP: self._open, BATCH_ACK: self._acknowledge}
+
+    def _open(self, request: Request) -> Answer:
+        fields = request.fields
+        text, is_sql = fields.get("exp", ""), fields.get("expType") == "SQL92"
+        text = "" if text == "*" else text
+        why = refusal(text) if is_sql and text else None
+        if why is not None:
+            return Answer(BAD_FILTER, why)
+        try:
+            tags = [] if is_sql else [tag.decode() for tag in tag_list(text or None)]
+        except OrbitError as error:
+            return Answer(BAD_FILTER, str(error))
+        latest = fields.get("initMode") == FROM_LAST
+        self._host.pop(Wanted(fields["consumerGroup"], fields["topic"], is_sql, text, tags, text if is_sql else "", latest))
+        return AGAIN
+
+    def _acknowledge(self, request: Request) -> Answer | Done:
+        told = read_json(request.body) if request.body else None
+        acks = told.get("acks") if isinstance(told, dict) else None
+        if not isinstance(acks, list) or not acks:
+            return Answer(NO_MESSAGE)
+        try:
+            return Done(tuple(_within(popped for each in acks for popped in _popped(each))))
+        except (TypeError, KeyError, binascii.Error) as error:
+            raise ValueError(f"the body names no messages: {error!r}") from error
+
+
+def _popped(told: dict[str, Any]) -> Iterator[Popped]:
+    """The messages of one entry: those whose bits are set, from the first offset on."""
+
+    def field(brief: str, full: str) -> Any:
+        return told[brief] if brief in told else told[full]
+
+    group, topic = str(field("c", "consumerGroup")), str(field("t", "topic"))
+    retry, queue = str(field("r", "retry")) != "0", int(field("q", "queueId"))
+    first, pop_ms = int(field("so", "startOffset")), int(field("pt", "popTime"))
+    bits = int.from_bytes(base64.b64decode(field("b", "bitSet"), validate=True), "little")
+    for number in range(bits.bit_length()):
+        if bits >> number & 1:
+            yield Popped(group, topic, retry, queue, first + number, pop_ms)
+
+
+def _within(popped: Iterator[Popped]) -> Iterator[Popped]:
+    """Raises: ValueError: they are too many."""
+    for count, each in enumerate(popped):
+        if count == ACKS_MAX:
+            raise ValueError(f"the body names more than {ACKS_MAX:,} messages")
+        if not 0 <= each.queue < 1 << 31 or not 0 <= each.offset < 1 << 63 or not -(1 << 63) <= each.pop_ms < 1 << 63:
+            raise ValueError(f"the body names a message that cannot be: {each}")
+        yield each

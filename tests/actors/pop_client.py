@@ -1,0 +1,94 @@
+"""A client that pops, and reads receipts as RocketMQ's Java client does (MQClientAPIImpl.processPopResponse, ExtraInfoUtil)."""
+
+from __future__ import annotations
+
+import time
+from typing import NamedTuple
+
+from tests.actors.remoting_client import Remote, Said, records
+from tests.actors.test_gateway import body_of
+
+POP, ACK, CHANGE, BATCH_ACK = 200050, 200051, 200053, 200151
+SUCCESS, NO_MESSAGE, POLLING_TIMEOUT = 0, 208, 210
+TRIES_AT = 72
+
+
+class Popped(NamedTuple):
+    """A message. receipt: its extra info."""
+
+    body: bytes
+    topic: str
+    queue: int
+    offset: int
+    reconsumed: int
+    receipt: str
+
+
+class Popper:
+    """One connection, of one group and topic."""
+
+    def __init__(self, listens: str, group: str, topic: str, *, invisible_ms: int = 60_000, **more: object) -> None:
+        self.remote = Remote(listens)
+        self.group, self.topic, self.invisible_ms = group, topic, invisible_ms
+        self._more = more
+
+    def __enter__(self) -> Popper:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.remote.socket.close()
+
+    def put(self, most: int = 32, poll_ms: int = 15_000, **more: object) -> int:
+        """Asks, and does not wait. Returns the request's number."""
+        fields = {"consumerGroup": self.group, "topic": self.topic, "queueId": -1, "maxMsgNums": most}
+        fields |= {"invisibleTime": self.invisible_ms, "pollTime": poll_ms, "bornTime": int(1000 * time.time()), "initMode": 0}
+        return self.remote.put(POP, **{**fields, "expType": "TAG", "exp": "*", "order": "false", **self._more, **more})
+
+    def take(self) -> list[Popped]:
+        """The answer to a pop that was put."""
+        return self.read(self.remote.take())
+
+    def pop(self, most: int = 32, poll_ms: int = 15_000, **more: object) -> list[Popped]:
+        opaque = self.put(most, poll_ms, **more)
+        said = self.remote.take()
+        assert said.opaque == opaque
+        return self.read(said)
+
+    def read(self, said: Said) -> list[Popped]:
+        assert said.code in (SUCCESS, POLLING_TIMEOUT), said
+        found = []
+        for record in records(said.body):
+            topic, queue, offset = _place(record)
+            fields = said.fields
+            mark = "1" if topic.startswith("%RETRY%") else "0"
+            starts = dict(each.rsplit(" ", 1) for each in fields["startOffsetInfo"].split(";"))
+            offsets = dict(each.rsplit(" ", 1) for each in fields["msgOffsetInfo"].split(";"))
+            assert str(offset) in offsets[f"{mark} {queue}"].split(",")
+            words = [starts[f"{mark} {queue}"], *(fields[name] for name in ("popTime", "invisibleTime", "reviveQid"))]
+            receipt = " ".join([*words, mark, "broker", str(queue), str(offset)])
+            tried = int.from_bytes(record[TRIES_AT : TRIES_AT + 4])
+            found.append(Popped(body_of(record), topic, queue, offset, tried, receipt))
+        assert bool(found) == (said.code == SUCCESS)
+        return found
+
+    def ack(self, popped: Popped) -> int:
+        return self.remote.ask(ACK, **self.fields(popped)).code
+
+    def change(self, popped: Popped, invisible_ms: int) -> tuple[int, Popped]:
+        """The code, and the message with its new receipt."""
+        said = self.remote.ask(CHANGE, **self.fields(popped), invisibleTime=invisible_ms)
+        times = [said.fields[name] for name in ("popTime", "invisibleTime", "reviveQid")]
+        words = [str(popped.offset), *times, *popped.receipt.split(" ")[4:]]
+        return said.code, popped._replace(receipt=" ".join(words))
+
+    def fields(self, popped: Popped) -> dict[str, object]:
+        mark = popped.receipt.split(" ")[4]
+        topic = self.topic if mark == "0" else f"%RETRY%{self.group}_{self.topic}"
+        place = {"topic": topic, "queueId": popped.queue, "offset": popped.offset}
+        return {"consumerGroup": self.group, "extraInfo": popped.receipt, **place}
+
+
+def _place(record: bytes) -> tuple[str, int, int]:
+    queue, offset = int.from_bytes(record[12:16]), int.from_bytes(record[20:28])
+    at = 84 + 4 + int.from_bytes(record[84:88])
+    return record[at + 1 : at + 1 + record[at]].decode(), queue, offset
