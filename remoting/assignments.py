@@ -1,5 +1,5 @@
-"""Which queues a member of a group gets, for consumers that have the broker share them (QUERY_ASSIGNMENT, 400), and by which request
-they get messages (SET_MESSAGE_REQUEST_MODE, 401). By pop, each member asks for all queues at once."""
+"""Which queues a member of a group gets, for consumers that have the broker share them (QUERY_ASSIGNMENT, 400), and by which
+request they get messages (SET_MESSAGE_REQUEST_MODE, 401). By pop, each member asks for all queues at once."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from orbitmq.remoting.json_body import read_json
 from orbitmq.remoting.request import NO_GROUP, NO_PERMISSION, TOPIC_NOT_EXIST, Answer, Answers, Request
 from orbitmq.remoting.send_backs import RETRY
 from orbitmq.store import request_modes
+from orbitmq.store.config import load_groups
 from orbitmq.store.request_modes import POP, PULL, RequestMode
 
 ALL_QUEUES = -1
@@ -34,7 +35,14 @@ class Assignments:
         told = _read(request)
         topic, group, client = (str(told.get(name) or "") for name in ("topic", "consumerGroup", "clientId"))
         mode = self._mode(topic, group)
-        queues = self._queues(topic, group, client, str(told.get("strategyName")), mode, told.get("messageModel") == BROADCASTING)
+        if topic.startswith(RETRY) and self._pops(group):
+            queues: list[int] | None = []  # they come with what is popped
+        elif told.get("messageModel") == BROADCASTING:
+            queues = self._every(topic)
+        elif mode == POP and self._every(topic) is not None and self._consumers.ids(group):
+            queues = [ALL_QUEUES]
+        else:
+            queues = self._share(topic, group, client, str(told.get("strategyName")))
         assigned = None if queues is None else [self._assigned(topic, queue, mode) for queue in queues]
         body = json.dumps({"messageQueueAssignments": assigned}, separators=(",", ":"))
         return Answer(body=body.encode())
@@ -42,20 +50,15 @@ class Assignments:
     def _mode(self, topic: str, group: str) -> str:
         return request_modes.load(self._layout).get(topic, {}).get(group, RequestMode()).mode
 
-    def _queues(self, name: str, group: str, client: str, strategy: str, mode: str, broadcast: bool) -> list[int] | None:
-        topic = self._host.topics.find(name)
-        if topic is None or topic.deleted:
+    def _every(self, topic: str) -> list[int] | None:
+        """None: there is no such topic."""
+        known = self._host.topics.find(topic)
+        return None if known is None or known.deleted else list(range(known.queues))
+
+    def _share(self, topic: str, group: str, client: str, strategy: str) -> list[int] | None:
+        every, members = self._every(topic), sorted(self._consumers.ids(group))
+        if every is None or not members or strategy not in STRATEGIES:
             return None
-        if name.startswith(RETRY) and self._pops(group):
-            return []  # they come with what is popped
-        every = list(range(topic.queues))
-        if broadcast:
-            return every
-        members = sorted(self._consumers.ids(group))
-        if not members or strategy not in STRATEGIES:
-            return None
-        if mode == POP:
-            return [ALL_QUEUES]
         if client not in members:
             return []
         at = members.index(client)
@@ -65,6 +68,11 @@ class Assignments:
         """Whether the group gets messages of some topic by pop."""
         return any(groups.get(group, RequestMode()).mode == POP for groups in request_modes.load(self._layout).values())
 
+    def _knows(self, group: str) -> bool:
+        """It was made by an administrator, or has begun."""
+        made, _ = load_groups(self._layout)
+        return group in made or group in {each["name"] for each in self._host.ask("groups")[0]}
+
     def _assigned(self, topic: str, queue: int, mode: str) -> dict[str, object]:
         return {"messageQueue": {"brokerName": self._host.broker, "queueId": queue, "topic": topic}, "mode": mode}
 
@@ -73,16 +81,18 @@ class Assignments:
         topic, group, mode = str(told["topic"]), str(told["consumerGroup"]), str(told.get("mode", PULL))
         if mode not in (POP, PULL):
             raise ValueError(f"mode {mode!r:.20} is neither POP nor PULL")
+        share = told.get("popShareQueueNum", 0)
+        if not isinstance(share, int):
+            raise ValueError(f"popShareQueueNum {share!r:.20} is no number")
         if topic.startswith(RETRY):
             return Answer(NO_PERMISSION, "retry topic is not allowed to set mode")
         known = self._host.topics.find(topic)
         if known is None or known.deleted:
             return Answer(TOPIC_NOT_EXIST, f"topic[{topic}] not exist")
-        groups, _ = self._host.ask("groups")
-        if group not in {each["name"] for each in groups}:
+        if not self._knows(group):
             return Answer(NO_GROUP, "subscription group does not exist")
         modes = request_modes.load(self._layout)
-        modes.setdefault(topic, {})[group] = RequestMode(mode, int(told.get("popShareQueueNum", 0)))
+        modes.setdefault(topic, {})[group] = RequestMode(mode, share)
         request_modes.store(self._layout, modes)
         return Answer()
 

@@ -1,5 +1,5 @@
-"""Messages that clients pop (native/remoting/gateway_pop.h): the first pop of a group's topic opens a session for it, and a body of
-acknowledgements is read here."""
+"""Messages that clients pop (native/remoting/gateway_pop.h): the first pop of a group's topic opens a session for it, and a
+body of acknowledgements is read here."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ import binascii
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from orbitmq.client.subscription import tag_list
-from orbitmq.errors import OrbitError
 from orbitmq.remoting.filter_text import refusal
 from orbitmq.remoting.host import Host
 from orbitmq.remoting.json_body import read_json
@@ -44,10 +42,9 @@ class Pops:
         why = refusal(text) if is_sql and text else None
         if why is not None:
             return Answer(BAD_FILTER, why)
-        try:
-            tags = [] if is_sql else [tag.decode() for tag in tag_list(text or None)]
-        except OrbitError as error:
-            return Answer(BAD_FILTER, str(error))
+        tags = [] if is_sql else [tag.strip() for tag in text.split("||") if tag.strip()]
+        if text and not is_sql and not tags:
+            return Answer(BAD_FILTER, f"the filter names no tag: {text!r:.80}")
         latest = fields.get("initMode") == FROM_LAST
         self._host.pop(Wanted(fields["consumerGroup"], fields["topic"], is_sql, text, tags, text if is_sql else "", latest))
         return AGAIN
@@ -72,10 +69,10 @@ def _popped(told: dict[str, Any]) -> Iterator[Popped]:
     group, topic = str(field("c", "consumerGroup")), str(field("t", "topic"))
     retry, queue = str(field("r", "retry")) != "0", int(field("q", "queueId"))
     first, pop_ms = int(field("so", "startOffset")), int(field("pt", "popTime"))
-    bits = int.from_bytes(base64.b64decode(field("b", "bitSet"), validate=True), "little")
-    for number in range(bits.bit_length()):
-        if bits >> number & 1:
-            yield Popped(group, topic, retry, queue, first + number, pop_ms)
+    for at, byte in enumerate(base64.b64decode(field("b", "bitSet"), validate=True)):
+        for bit in range(8):
+            if byte >> bit & 1:
+                yield Popped(group, topic, retry, queue, first + 8 * at + bit, pop_ms)
 
 
 def _within(popped: Iterator[Popped]) -> Iterator[Popped]:

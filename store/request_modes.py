@@ -1,5 +1,5 @@
-"""config/messageRequestMode.json, as RocketMQ 5 keeps it: by which request, pull or pop, the consumers of a group get the messages of
-a topic. Consumers ask for it only if they have the broker share the queues (`setClientRebalance(false)`)."""
+"""config/messageRequestMode.json, as RocketMQ 5 keeps it: by which request, pull or pop, the consumers of a group get the
+messages of a topic. Consumers ask for it only if they have the broker share the queues (`setClientRebalance(false)`)."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ bool pop_serve(struct gateway *gateway, struct pop_link *link, const struct pop_
 /* Answers a pop without messages. */
 void pop_refuse(struct gateway *gateway, const struct gateway_asker *asker, int32_t code, const char *status, uint64_t invisible_ms);
 
-/* pop_settle.c: acknowledgements and changes of the invisible time. */
+/* gateway_pop_settle.c: acknowledgements and changes of the invisible time. */
 enum gateway_served gateway_pop_ack(struct gateway *gateway, const struct gateway_asker *asker, const struct remoting_header *header);
 enum gateway_served gateway_pop_change(struct gateway *gateway, const struct gateway_asker *asker, const struct remoting_header *header);
 

@@ -1,8 +1,9 @@
-"""Goal: what remote clients pop is the work queue's: each message goes to one of them, comes again when its invisible time is over, and
-never once its acknowledgement was answered; a receipt of an earlier delivery changes nothing.
+"""Goal: what remote clients pop is the work queue's: each message goes to one of them, comes again when its invisible time is
+over, and never once its acknowledgement was answered; a receipt of an earlier delivery changes nothing.
 
 Method: the Python client of the protocol, which reads receipts as Java's does, beside local workers of the same group. Of
-native/remoting/gateway_pop.h and what it names; the order of looks is held by native/litmus/popped_or_news.litmus."""
+native/remoting/gateway_pop.h and what it names, of actors/popping.py, and of remoting/pops.py; the order of looks is held by
+native/litmus/popped_or_news.litmus."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ import pytest
 import orbitmq
 from orbitmq.errors import GroupInUse
 from tests.actors.failing_disk import kill_tree
-from tests.actors.pop_client import ACK, BATCH_ACK, CHANGE, NO_MESSAGE, POLLING_TIMEOUT, POP, SUCCESS, Popped, Popper
+from tests.actors.pop_client import ACK, BATCH_ACK, CHANGE, NO_MESSAGE, POLLING_TIMEOUT, SUCCESS, Popped, Popper
 from tests.actors.test_gateway_holds import asleep, counted
 from tests.trees import kill, small_broker
 from tests.waiting import until
@@ -71,8 +72,8 @@ def test_each_comes_once_and_is_done(broker: orbitmq.Broker, popper: Popper) -> 
 
 
 def test_it_comes_again_when_its_time_is_over(broker: orbitmq.Broker, popper: Popper) -> None:
-    """With one delivery more each time, and under another receipt. The earlier receipts are answered as RocketMQ does, and change
-    nothing: else the message would be done."""
+    """With one delivery more each time, and under another receipt. The earlier receipts are answered as RocketMQ does, and
+    change nothing: else the message would be done."""
     send(broker, b"slow")
     popper.invisible_ms = 1
     earlier = []
@@ -95,9 +96,9 @@ def test_it_comes_again_when_its_time_is_over(broker: orbitmq.Broker, popper: Po
 
 
 def test_an_acknowledgement_races_with_the_end_of_its_time(broker: orbitmq.Broker, popper: Popper) -> None:
-    """The message is done, or comes again, and then counts as not done until its next acknowledgement: in no order of the two does an
-    earlier receipt settle a later delivery, or does a message come that is done. Two clients, so that one of them asks while the
-    other's time ends."""
+    """The message is done, or comes again, and then counts as not done until its next acknowledgement: in no order of the two
+    does an earlier receipt settle a later delivery, or does a message come that is done. Two clients, so that one of them asks
+    while the other's time ends."""
     rng = random.Random(7)
     with Popper(broker.status().listens, "g", "t") as other, broker.producer() as producer:
         for n in range(60):
@@ -137,8 +138,8 @@ def test_a_changed_time(broker: orbitmq.Broker, popper: Popper) -> None:
 
 
 def test_a_held_pop_is_woken(broker: orbitmq.Broker, popper: Popper) -> None:
-    """What comes is handed out, and ends the gateway's sleep. A look every tenth of a second would find it as well, and so what wakes
-    is counted."""
+    """What comes is handed out, and ends the gateway's sleep. A look every tenth of a second would find it as well, and so
+    what wakes is counted."""
     until(lambda: popper.pop(poll_ms=1) == [], "the group to begin")
     before = counted(broker, "wakes")
     with broker.producer() as producer:
@@ -153,7 +154,8 @@ def test_a_held_pop_is_woken(broker: orbitmq.Broker, popper: Popper) -> None:
 
 
 def test_who_waits_first_is_served_first(broker: orbitmq.Broker, popper: Popper) -> None:
-    """What nobody came for ends with code 210; a client that sends no more is told at once, and one that has gone takes nothing."""
+    """What nobody came for ends with code 210; a client that sends no more is told at once, and one that has gone takes
+    nothing."""
     with Popper(broker.status().listens, "g", "t") as other, Popper(broker.status().listens, "g", "t") as gone:
         gone.put(1)
         asleep(broker)
@@ -205,7 +207,8 @@ def test_only_some_messages(broker: orbitmq.Broker) -> None:
         for n in range(20):
             producer.send("t", b"%d" % n, queue=0, tags="ab"[n % 2], properties={"n": str(n)})
     listens = broker.status().listens
-    with Popper(listens, "tags", "t", exp="a || c") as popper, Popper(listens, "sql", "t", expType="SQL92", exp="n > 16") as sql:
+    by_sql = {"expType": "SQL92", "exp": "n > 16"}
+    with Popper(listens, "tags", "t", exp="a || c") as popper, Popper(listens, "sql", "t", **by_sql) as sql:
         wanted = {b"%d" % n for n in range(0, 20, 2)}
         while wanted:
             for each in popper.pop():
@@ -216,7 +219,7 @@ def test_only_some_messages(broker: orbitmq.Broker) -> None:
         popper.put(exp="b")
         said = popper.remote.take()
         assert said.code == SYSTEM_ERROR and "came with tags" in (said.remark or "")
-        for fields in ({"expType": "SQL92", "exp": "n >"}, {"exp": "a || || b"}):
+        for fields in ({"expType": "SQL92", "exp": "n >"}, {"exp": " || "}):
             popper.put(**fields)
             assert popper.remote.take().code == BAD_FILTER
 
@@ -261,16 +264,18 @@ def test_batches_of_acknowledgements(broker: orbitmq.Broker, popper: Popper) -> 
         first = int(words[0])
         bits = sum(1 << each.offset - first for each in found)
         content = base64.b64encode(bits.to_bytes(8, "little")).decode()
-        ack = {"c": "g", "t": "t", "r": "0", "so": first, "q": found[0].queue, "rq": 1, "pt": int(words[1]), "it": 1, "b": content}
+        place = {"t": "t", "r": "0", "so": first, "q": found[0].queue}
+        ack = {**place, "c": "g", "rq": 1, "pt": int(words[1]), "it": 1, "b": content}
         other = {**ack, "q": 99}, {**ack, "t": "none"}, {**ack, "pt": 5}
         body = json.dumps({"brokerName": "b", "acks": [*other, ack]}).encode()
         assert popper.remote.ask(BATCH_ACK, body).code == SUCCESS
     assert {queue.committed for queue in broker.group("g").queues} == {16}
     assert popper.remote.ask(BATCH_ACK, b'{"acks":[]}').code == NO_MESSAGE
-    for wrong in (b"[1", b'{"acks":[1]}', b'{"acks":[{"c":"g"}]}', b'{"acks":[{"c":"g","t":"t","r":"0","so":1,"q":0,"pt":1,"b":"?"}]}'):
-        assert popper.remote.ask(BATCH_ACK, wrong).code == SYSTEM_ERROR
-    huge = {"c": "g", "t": "t", "r": "0", "so": 0, "q": 0, "pt": 1, "b": base64.b64encode(b"\xff" * 10_000).decode()}
-    assert popper.remote.ask(BATCH_ACK, json.dumps({"acks": [huge]}).encode()).code == SYSTEM_ERROR
+    huge = {**ack, "b": base64.b64encode(b"\xff" * 10_000).decode()}
+    spoiled: list[object] = [1, "c", None, {"c": "g"}, huge]
+    spoiled += [{**ack, **wrong} for wrong in ({"b": "?"}, {"b": 1}, {"q": -1}, {"so": []})]
+    for body in (b"[1", *(json.dumps({"acks": [each]}).encode() for each in spoiled)):
+        assert popper.remote.ask(BATCH_ACK, body).code == SYSTEM_ERROR, body
 
 
 def test_refusals(broker: orbitmq.Broker, popper: Popper) -> None:
@@ -307,8 +312,8 @@ def test_refusals(broker: orbitmq.Broker, popper: Popper) -> None:
 
 @pytest.mark.parametrize("victim", ["gateway", "dispatcher", "coordinator", "reput"])
 def test_deaths(tmp_path: Path, victim: str) -> None:
-    """Nothing is lost, and nothing comes again once it was done. With the gateway its leases end: what clients had comes again, and
-    their receipts change nothing."""
+    """Nothing is lost, and nothing comes again once it was done. With the gateway its leases end: what clients had comes
+    again, and their receipts change nothing."""
     rng = random.Random(victim)
     with small_broker(tmp_path, listen="127.0.0.1:0") as broker, broker.producer() as producer:
         broker.create_topic("t", 4)

@@ -7,7 +7,6 @@ import random
 import socket
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from tests.interop.jvm import QUICK, JudgeError, Jvm
 from tests.interop.toolchain import SOURCES, Toolchain

@@ -1,8 +1,8 @@
-"""Goal: RocketMQ 5's own Java client for the remoting protocol works with OrbitMQ: what it sends, in batches, after a time and in
-transactions, what it pulls, what its push consumers get, and what it pops, acknowledges and keeps longer.
+"""Goal: RocketMQ 5's own Java client for the remoting protocol works with OrbitMQ: what it sends, in batches, after a time and
+in transactions, what it pulls, what its push consumers get, and what it pops, acknowledges and keeps longer.
 
-Method: the client in a JVM of its own (client5/Client5.java) visits a broker of OrbitMQ, beside local programs. A push consumer in pop
-mode is RocketMQ's own: an administrator sets the mode of its group, and the broker says which queues it gets.
+Method: the client in a JVM of its own (client5/Client5.java) visits a broker of OrbitMQ, beside local programs. A push
+consumer in pop mode is RocketMQ's own: an administrator sets the mode of its group, and the broker says which queues it gets.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tests.interop.client5 import Client5
 from tests.interop.judge import Files
 from tests.interop.ours import broker_on
 from tests.trees import kill
-from tests.waiting import until
+from tests.waiting import WATCHDOG_S, until
 
 FILES = Files(log_file_size=256 << 10, queue_file_units=1000, index_slots=1000, index_entries=4000)
 
@@ -45,7 +45,10 @@ def read(broker: orbitmq.Client, count: int) -> list[str]:
     """What a local group gets from the first message on."""
     found: list[str] = []
     with broker.consumer("local", topics=["orders"], start="earliest") as consumer:
-        until(lambda: found.extend(bytes(each).decode() for each in consumer.poll_batch(100, timeout=0.1)) or len(found) >= count, "all")
+        while len(found) < count:
+            batch = consumer.poll_batch(100, timeout=WATCHDOG_S)
+            assert batch, f"{len(found)} of {count} came"
+            found += [bytes(each).decode() for each in batch]
         consumer.commit()
     return found
 
@@ -63,12 +66,13 @@ def done(broker: orbitmq.Client, group: str, count: int) -> bool:
 
 
 def test_what_it_sends_and_pulls(visitor: Client5, broker: orbitmq.Broker) -> None:
-    """One by one, in a batch, after a second, and in transactions of which one is given up. A local consumer gets it all, as a lite
-    pull consumer and a push consumer do."""
+    """One by one, in a batch, after a second, and in transactions of which one is given up. A local consumer gets it all, as a
+    lite pull consumer and a push consumer do."""
     assert visitor.ask("send", topic="orders", tags="a", bodies=bodies(0, 5)) == [True] * 5
     assert visitor.ask("send", topic="orders", tags="a", bodies=bodies(5, 5), batch=True) == [True]
     assert visitor.ask("send", topic="orders", tags="a", bodies=["10"], delayMs=1000) == [True]
-    assert visitor.ask("transact", topic="orders", bodies=["11", "no", "12"]) == ["COMMIT_MESSAGE", "ROLLBACK_MESSAGE", "COMMIT_MESSAGE"]
+    ended = visitor.ask("transact", topic="orders", bodies=["11", "no", "12"])
+    assert ended == ["COMMIT_MESSAGE", "ROLLBACK_MESSAGE", "COMMIT_MESSAGE"]
     sent = sorted(bodies(0, 13))
     assert sorted(read(broker, 13)) == sent
     assert sorted(visitor.ask("poll", topic="orders", group="lite", count=13)) == sent
@@ -79,8 +83,9 @@ def test_what_it_sends_and_pulls(visitor: Client5, broker: orbitmq.Broker) -> No
 
 
 def test_a_push_consumer_that_pops(visitor: Client5, broker: orbitmq.Broker) -> None:
-    """Two members share what there is, one message after the other; what one of them fails comes again, and in the end all is done.
-    Both processes that stand between them and the log die meanwhile. What the gateway had handed out comes twice then."""
+    """Two members share what there is, one message after the other; what one of them fails comes again, and in the end all is
+    done. Both processes that stand between them and the log die meanwhile. What the gateway had handed out comes twice
+    then."""
     visitor.ask("popBy", topic="orders", group="popping")
     send(broker, bodies(0, 40))
     for member in ("one", "two"):

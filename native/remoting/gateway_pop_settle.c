@@ -112,7 +112,7 @@ static bool settle(struct pop_link *link, struct pop_lease *lease, struct pop_pr
     link->used_ms = clock_ms();
     if (promise)
         promise->left++;
-    CRASH_POINT("pop_settle_noted");
+    CRASH_POINT("gateway_pop_settle_noted");
     return true;
 }
 
