@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_EXCEPTION, CancelledError, Future, ThreadPoolExecutor, wait
 from threading import Event
 from typing import TypeVar
 
@@ -30,8 +30,18 @@ def run_here(count: int, task: Callable[[int, Callable[[], bool]], T]) -> list[T
     When one fails, or this thread is interrupted, the others end soon. Raises: what failed first.
     """
     stop = Event()
+
+    def one(number: int) -> T:
+        if stop.is_set():
+            raise CancelledError
+        try:
+            return task(number, stop.is_set)
+        except BaseException:
+            stop.set()  # here, because the thread that waits may be slow to see it, and others would begin meanwhile
+            raise
+
     with ThreadPoolExecutor(len(os.sched_getaffinity(0)), thread_name_prefix="export") as pool:
-        running = [pool.submit(task, number, stop.is_set) for number in range(count)]
+        running = [pool.submit(one, number) for number in range(count)]
         try:
             done = wait(running, return_when=FIRST_EXCEPTION).done
             _raise_one(done)
@@ -44,5 +54,5 @@ def run_here(count: int, task: Callable[[int, Callable[[], bool]], T]) -> list[T
 def _raise_one(done: set[Future[T]]) -> None:
     for each in done:
         error = each.exception()
-        if error is not None:
+        if error is not None and not isinstance(error, CancelledError):
             raise error

@@ -107,8 +107,8 @@ def test_the_progress_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_the_first_failure_ends_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Goal: a task's error comes as it is, and nothing goes on behind it. Method: a task that fails while another one runs
-    until it is told to stop, and more tasks than threads."""
+    """Goal: a task's error comes as it is, and nothing begins behind it. Method: a task that fails while another one runs until
+    it is told to stop, and more tasks than threads."""
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
     begun, ended, started = Event(), Event(), []
 
@@ -128,7 +128,7 @@ def test_the_first_failure_ends_the_others(tmp_path: Path, monkeypatch: pytest.M
     job = Job("", (0, 0), "", 1, (), (), True)
     with pytest.raises(CorruptRecord) as caught:
         tasks_here(job, [()] * 50)
-    assert ended.is_set() and caught.value.queue in (1, 2, 3) and len(started) < 50
+    assert ended.is_set() and caught.value.queue == 1 and sorted(started) == [0, 1]
 
 
 def test_a_failure_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
