@@ -150,7 +150,8 @@ def test_a_named_producer_sends_its_batches_again(tmp_path: Path, durability: or
                 assert len(receipts) == 8
                 again = stored and durability == "flushed"
                 assert all(receipt.duplicate == again for receipt in receipts if stored or not receipt.duplicate)
-                assert {receipt.durability for receipt in receipts} >= {durability}
+                # A message may be on disk before its receipt is made, though nobody waited for that.
+                assert {receipt.durability for receipt in receipts} <= {durability, "flushed"}
                 after.result(timeout=PATIENT_S)
             together = bodies(client, "orders"), bodies(client, "others")
             assert together == ([b"0", b"1", b"3", b"4", b"5", b"7", b"9"], [b"2", b"6", b"8"])
