@@ -3,6 +3,7 @@ brokers and commands from a warm parent. A conftest imports them."""
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,12 +11,19 @@ import pytest
 
 from tests.warm import warm_starts
 
-__all__ = ["tmp_path", "warm"]
+__all__ = ["on_disk", "tmp_path", "warm"]
 
 
 @pytest.fixture
 def tmp_path(in_memory: Path) -> Path:
     return in_memory
+
+
+@pytest.fixture
+def on_disk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder for a broker that nobody told to be small: its log reserves 2 GiB, which memory clears and a disk does not."""
+    with tempfile.TemporaryDirectory(dir=tmp_path_factory.getbasetemp()) as folder:
+        yield Path(folder)
 
 
 @pytest.fixture(scope="package", autouse=True)

@@ -9,9 +9,9 @@ import pytest
 
 import orbitmq
 from orbitmq.client.broker import Broker
-from tests.fast import tmp_path, warm
+from tests.fast import on_disk, tmp_path, warm
 
-__all__ = ["tmp_path", "warm"]
+__all__ = ["on_disk", "tmp_path", "warm"]
 
 MESSAGES = 3000
 

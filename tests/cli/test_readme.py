@@ -24,6 +24,12 @@ def block(language: str) -> str:
 
 
 @pytest.fixture
+def tmp_path(on_disk: Path) -> Path:
+    """The brokers are started as users start them."""
+    return on_disk
+
+
+@pytest.fixture
 def environment(tmp_path: Path) -> dict[str, str]:
     (tmp_path / "run").mkdir(mode=0o700)
     return {**os.environ, "XDG_RUNTIME_DIR": str(tmp_path / "run"), "PYTHONPATH": str(README.parent)}
@@ -51,8 +57,12 @@ def test_every_setting_has_its_line() -> None:
     text = (README.parent / "docs" / "operations.md").read_text()
     table = text[text.index("| setting | default |") : text.index("## Exit codes")]
     named = {name for line in re.findall(r"^\| (`.*?) \|", table, re.MULTILINE) for name in re.findall(r"`(\w+)`", line)}
-    assert named == {each.name for kind in (TreeSettings, StoreSettings) for each in fields(kind)} - {"layout", "files",
-    "together", "sources"}
+    assert named == {each.name for kind in (TreeSettings, StoreSettings) for each in fields(kind)} - {
+        "layout",
+        "files",
+        "together",
+        "sources",
+    }
 
 
 def test_library_example(tmp_path: Path, environment: dict[str, str]) -> None:

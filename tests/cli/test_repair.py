@@ -124,14 +124,14 @@ def test_no_store(tmp_path: Path) -> None:
     assert not (tmp_path / "nothing").exists(), "it makes nothing"
 
 
-def test_a_store_of_the_usual_sizes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_store_of_the_usual_sizes(on_disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Files of 1 GiB and messages of up to 4 MiB; the queues are made from nothing but the log."""
-    (tmp_path / "run").mkdir(mode=0o700)
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "run"))
-    with orbitmq.Broker(tmp_path / "store", name="usual", handlers=1) as broker:
+    (on_disk / "run").mkdir(mode=0o700)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(on_disk / "run"))
+    with orbitmq.Broker(on_disk / "store", name="usual", handlers=1) as broker:
         broker.create_topic("flows", 1)
         with broker.producer() as producer:
             producer.send_batch("flows", [b"x"] * 100)
-    (tmp_path / "store/consumequeue/flows/0" / f"{0:020d}").unlink()
-    done = run("repair", "--store", str(tmp_path / "store"), "--yes")
+    (on_disk / "store/consumequeue/flows/0" / f"{0:020d}").unlink()
+    done = run("repair", "--store", str(on_disk / "store"), "--yes")
     assert done.returncode == 0 and "100 records; repaired" in done.stdout, done

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from orbitmq.cli.service_manager import ServiceManager
-from tests.cli.commands import Background
+from tests.cli.commands import SMALL, Background
 from tests.waiting import WATCHDOG_S
 
 UNITS = Path(__file__).parents[2] / "ops" / "systemd"
@@ -51,7 +51,7 @@ def manager(tmp_path: Path) -> Iterator[Manager]:
 def test_a_broker_from_start_to_stop(manager: Manager, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in manager.environment.items():
         monkeypatch.setenv(name, value)
-    with Background("up", "--store", str(tmp_path / "store"), "--name", f"told-{os.getpid()}") as command:
+    with Background("up", "--store", str(tmp_path / "store"), "--name", f"told-{os.getpid()}", *SMALL) as command:
         before = manager.until("READY=1")
         assert not any("WATCHDOG=1" in each for each in before)
         assert "store" in before[-1][1]

@@ -19,6 +19,7 @@ from orbitmq.client.broker import Broker
 from tests.cli.commands import run
 from tests.cli.conftest import MESSAGES
 from tests.cli.served import Console
+from tests.trees import small_broker
 from tests.waiting import until
 
 NAME = ("--name", "flows")
@@ -165,7 +166,7 @@ def test_no_broker(flows: Broker, console: Console, tmp_path: Path) -> None:
 def test_a_console_before_its_broker(tmp_path: Path) -> None:
     with Console("--store", str(tmp_path / "store")) as console:
         assert console.get("status").code == 503
-        with Broker(tmp_path / "store", name="later"):
+        with small_broker(tmp_path / "store", name="later"):
             assert console.json("status")["name"] == "later"
 
 

@@ -19,6 +19,7 @@ from orbitmq.errors import UsageError
 from tests.client.awaitable import awaitable_consumer, awaitable_producer
 from tests.client.composed_broker import ComposedBroker
 from tests.client.thread_broker import ThreadBroker
+from tests.trees import small_broker
 
 
 def run(work: Callable[[], Awaitable[Any]]) -> Any:
@@ -229,7 +230,7 @@ def test_whatever_is_cancelled_leaves_nothing(tmp_path: Path) -> None:
         for _ in range(40):
             await one(dice.random() * 0.1)
 
-    with orbitmq.Broker(tmp_path / "store", name="cancelled") as broker:
+    with small_broker(tmp_path / "store", name="cancelled") as broker:
         broker.create_topic("t", queues=2)
         run(work)
         while broker.status().sessions:  # the last ones are being closed by threads

@@ -15,11 +15,11 @@ from types import SimpleNamespace
 import pyarrow as pa
 import pytest
 
-import orbitmq
 from orbitmq.client.arrow import _plan, record_batch
 from orbitmq.errors import Full, SettingError
 from orbitmq.native._types import Reader
 from tests.native.composed_store import ComposedStore
+from tests.trees import small_broker
 
 COMPRESSED = 1
 STRETCHES_ENOUGH = 1024
@@ -164,7 +164,7 @@ def test_views_outlive_reader_and_files(store: ComposedStore) -> None:
 def test_a_broker_that_ended(tmp_path: Path) -> None:
     """Views live through the end of consumer and broker and the removal of the store, here and in a forked child."""
     bodies = [b"%d" % number * 100 for number in range(500)]
-    with orbitmq.Broker(tmp_path / "store") as broker:
+    with small_broker(tmp_path / "store") as broker:
         broker.create_topic("t", queues=1)
         with broker.producer() as producer:
             producer.send_batch("t", bodies)
