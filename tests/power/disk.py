@@ -24,7 +24,8 @@ import ctypes
 import errno
 import os
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from pathlib import Path
@@ -245,7 +246,7 @@ def _mapped(address: int) -> tuple[int, int, Path]:
 
 
 class Shim:
-    """The preloaded shim.c: passes every sync, and every write at an offset, to the disk in use, and holds the clock."""
+    """The preloaded shim.c: passes every sync, and every write by system call, to the disk in use, and holds the clock."""
 
     def __init__(self) -> None:
         self._library = ctypes.CDLL(None)
@@ -257,6 +258,15 @@ class Shim:
 
     def set_clock(self, ms: int) -> None:
         self._library.shim_set_clock(ctypes.c_int64(ms * 1_000_000))
+
+    @contextmanager
+    def held(self, monotonic_ms: int) -> Iterator[None]:
+        """CLOCK_MONOTONIC stands still, at this time. Nobody may wait meanwhile."""
+        self._library.shim_hold_monotonic(ctypes.c_int64(monotonic_ms * 1_000_000))
+        try:
+            yield
+        finally:
+            self._library.shim_hold_monotonic(ctypes.c_int64(0))
 
     def check(self) -> None:
         """Raises what was raised within a sync: it could not pass through C."""

@@ -17,6 +17,7 @@ from orbitmq.actors.allocator import Allocator
 from orbitmq.actors.flush import Flush
 from orbitmq.actors.ground import Ground
 from orbitmq.actors.group_commits import CommitTable, GroupCommitsNote
+from orbitmq.actors.halves import HalvesNote
 from orbitmq.actors.reput import Reput
 from orbitmq.actors.segments import Segments
 from orbitmq.actors.topic_registry import TopicRegistry
@@ -93,7 +94,10 @@ def open_store(settings: TreeSettings) -> RecoveryReport:
 class Life:
     """From recovery to death or stop. close() releases what the process holds, and changes nothing in the store."""
 
-    def __init__(self, settings: TreeSettings, report: RecoveryReport, topics: tuple[str, ...]) -> None:
+    def __init__(
+        self, settings: TreeSettings, report: RecoveryReport, topics: tuple[str, ...], own: tuple[str, ...] = (COMMITS_TOPIC,)
+    ) -> None:
+        """topics: of messages. own: the broker's."""
         self.settings = settings
         self._lock = os.open(settings.layout.root, os.O_RDONLY | os.O_CLOEXEC)  # nobody else is there to be locked out
         lock: Any = SimpleNamespace(descriptor=self._lock)
@@ -105,10 +109,11 @@ class Life:
         registry = TopicRegistry(settings.layout, self.tree.topics)
         registry.load()
         self.topics = {topic: registry.create(topic, QUEUES) for topic in topics}
-        registry.add_waiting(COMMITS_TOPIC)
-        commits = registry.find(COMMITS_TOPIC)
-        assert commits is not None
-        self.topics[COMMITS_TOPIC] = commits
+        for name in own:
+            registry.add_waiting(name)
+            found = registry.find(name)
+            assert found is not None
+            self.topics[name] = found
         self.commits = CommitTable(self.tree)  # once it takes writes
         self.registry = registry
         self.reput = Reput(self.tree)
@@ -137,6 +142,7 @@ class Life:
         self._answered = 0
         lib.session_join_group(self.tree.control, 0, GROUP.encode(), len(GROUP))
         self._note = GroupCommitsNote(self.tree)
+        self._halves_note = HalvesNote(self.tree)
 
     def send(
         self, topic: str, messages: list[tuple[bytes, bytes, int]], *, flushed: bool, ids: bool = False, atomic: bool = False
@@ -146,6 +152,10 @@ class Life:
         assert len(messages) <= WINDOW
         parts = [message(body, properties, queue) for body, properties, queue in messages]
         flags = (SEND_FLUSH if flushed else 0) | (SEND_DEDUP if ids else 0)
+        return self.send_parts(topic, parts, flags, atomic=atomic)
+
+    def send_parts(self, topic: str, parts: list[bytes], flags: int = 0, *, atomic: bool = False) -> list[Verdict]:
+        """The same with whole parts of a frame. flags: SEND_*."""
         index, name_hash = self.topics[topic].index, self._hashes[topic]
         if atomic:
             self._session.send_atomic((index, parts), topic_hash=name_hash, flags=flags)
@@ -178,6 +188,12 @@ class Life:
         for _ in range(2):  # looks, then stores what it saw
             self._note._keep()
         return self._note._stored or 0
+
+    def note_halves(self) -> None:
+        """The scheduler's note of which half messages are settled, if the log is on disk so far."""
+        for _ in range(2):
+            if self._halves_note.ready():
+                self._halves_note._keep()
 
     def _verdicts(self, count: int) -> list[Verdict]:
         while lib.handler_step(self._handler) + self.writer.step() or self._session.completed < self._answered + count:

@@ -13,31 +13,24 @@ How to run it for longer than the suite does: docs/recovery.md, "Power cuts".
 
 from __future__ import annotations
 
-import argparse
 import os
 import random
 import shutil
-import sys
 import tempfile
-import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
 
-from hypothesis import HealthCheck, Phase, Verbosity, seed, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
+from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from orbitmq.errors import OrbitError
-from orbitmq.native._core import lib
 from orbitmq.store import positions
-from tests.memory import folder_in_memory
 from tests.native.pipeline import Verdict
 from tests.power.disk import Disk, Failure, Shim
 from tests.power.life import GROUP, QUEUES, Life, open_store
-from tests.power.old_code import OLD
 from tests.power.plain_list import TOPICS, Model, expect_commits, expect_indexed, expect_log, look_at, settings_of
 
 START_MS = 1_700_000_000_000
@@ -55,6 +48,11 @@ class Counts:
     lives: int = 0
     messages: int = 0
     passed_on: int = 0
+    transactions: int = 0
+    ended: int = 0
+    delayed: int = 0
+    cancelled: int = 0
+    delivered: int = 0
     duplicates: int = 0
     refused: int = 0
     starts_failed: int = 0
@@ -81,7 +79,7 @@ class PowerCuts(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.home = Path(tempfile.mkdtemp(prefix="orbitmq-power-"))
-        self.model = Model()
+        self.model = self._empty_list()
         self.boots = 0
         self.images = 0
         self.life: Life | None = None
@@ -203,6 +201,7 @@ class PowerCuts(RuleBasedStateMachine):
         for _ in range(2):  # what is not on disk must not be noted
             if recorded:
                 self.model.noted = max(self.model.noted, self.life.note_commits())
+                self.life.note_halves()
             self.life.flush.step()
         if recorded:
             self.life.record()
@@ -265,7 +264,7 @@ class PowerCuts(RuleBasedStateMachine):
         self.send(2, 100, topic, True, 0, flushed=False, passes_on=True)
         self.model.noted = max(self.model.noted, self.life.note_commits())
         for _ in range(3):
-            self._look_at_image(commits=True)
+            self._look_at_image(deep=True)
 
     @rule(where=st.sampled_from(tuple(FAILING)), skip=st.integers(0, 3), count=st.integers(1, 3), record=st.booleans())
     def fail_syncs(self, where: str, skip: int, count: int, record: bool) -> None:
@@ -417,7 +416,7 @@ class PowerCuts(RuleBasedStateMachine):
         self.model.keep(first + len(records))
         self.floor = report.end
         quiet, self.disk.failure = self.disk.failure, Failure("", 0, 0)
-        life = Life(settings, report, TOPICS)
+        life = Life(settings, report, TOPICS, self.model.own)
         life.take_writes()
         self.stored_ms = int(life.tree.positions().wrote_ms)
         SHIM.check()
@@ -425,10 +424,25 @@ class PowerCuts(RuleBasedStateMachine):
         self.model.forgotten.update(life.forgotten)
         expect_indexed(life, records, self.model.sent, first)
         expect_commits(life, self.model, len(self.model.sent))
-        self.life, self.disk.failure = life, quiet
+        self.life = life
+        self._begun()
+        self.disk.failure = quiet
 
-    def _look_at_image(self, *, commits: bool = False) -> None:
-        """Opens what a cut now might leave, while the life continues. commits: looks where the group is, as in each eighth."""
+    # ---- for machines that do more
+
+    def _empty_list(self) -> Model:
+        return Model()
+
+    def _begun(self) -> None:
+        """A life has begun. No sync fails yet."""
+
+    def _expect_more(self, life: Life, model: Model) -> None:
+        """What the store in an image must show, once a writer has taken over. model: a list of what is there."""
+
+    # ---- how
+
+    def _look_at_image(self, *, deep: bool = False) -> None:
+        """Opens what a cut now might leave, while the life continues. deep: also where the group is, as in each eighth."""
         shim_disk, SHIM.disk = SHIM.disk, None
         held = positions.boot_id
         try:
@@ -436,7 +450,7 @@ class PowerCuts(RuleBasedStateMachine):
             if self.random.random() < 0.15:
                 root = self._cut_recovery(root)
             positions.boot_id = lambda: b"another boot....".ljust(16)
-            look_at(root, self.model, self.floor, commits=commits or self.images % 8 == 0)
+            look_at(root, self.model, self.floor, deep=deep or self.images % 8 == 0, expect=self._expect_more)
             shutil.rmtree(root)
         finally:
             positions.boot_id = held
@@ -476,57 +490,3 @@ class PowerCuts(RuleBasedStateMachine):
         descriptor = os.open(folder, os.O_RDONLY)
         os.fsync(descriptor)
         os.close(descriptor)
-
-
-def run(lives: int, steps: int, number: int, lies: list[str], old: str, *, shrink: bool) -> None:
-    """lives: how many times a store begins empty. Raises: AssertionError, or what the store raised."""
-    LIES[:] = lies
-    if old:
-        OLD[old]()
-    chosen = settings(
-        max_examples=lives,
-        stateful_step_count=steps,
-        deadline=None,
-        database=None,
-        derandomize=False,
-        phases=(Phase.generate, Phase.shrink) if shrink else (Phase.generate,),
-        report_multiple_bugs=False,
-        suppress_health_check=list(HealthCheck),
-        verbosity=Verbosity.normal,
-        print_blob=False,
-    )
-    run_state_machine_as_test(seed(number)(PowerCuts), settings=chosen)
-
-
-def main() -> int:
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--lives", type=int, default=100, help="stores that begin from nothing")
-    options.add_argument("--steps", type=int, default=20, help="of each")
-    options.add_argument("--seed", type=int, default=1)
-    options.add_argument("--shrink", action="store_true", help="look for a shorter way to what was found")
-    options.add_argument("--lie", action="append", default=[], help="pattern of paths whose syncs do nothing: must be found")
-    options.add_argument("--old", default="", choices=OLD, help="code as it was once: must be found")
-    options.add_argument("--no-failures", action="store_true", help="no sync fails")
-    options.add_argument(
-        "--no-retention", action="store_true", help="nothing is removed: more of everything else in the same time"
-    )
-    options.add_argument("--on-disk", action="store_true", help="images are on a disk, not in memory: slower")
-    chosen = options.parse_args()
-    RETENTION[0], FAILURES[0] = not chosen.no_retention, not chosen.no_failures
-    assert lib.crash_points_built() is False
-    began = time.monotonic()
-    folders = ExitStack()
-    try:
-        # What a sync does the simulated disk decides; the real one has only to wait for.
-        if not chosen.on_disk:
-            tempfile.tempdir = str(folders.enter_context(folder_in_memory(lambda: Path(tempfile.gettempdir()))))
-        run(chosen.lives, chosen.steps, chosen.seed, chosen.lie, chosen.old, shrink=chosen.shrink)
-    finally:
-        folders.close()
-        syncs = f"{SHIM.syncs} syncs, {SHIM.failed} failed"
-        print(f"seed {chosen.seed}: {COUNTS}, {syncs}, {time.monotonic() - began:.1f} s", flush=True)
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

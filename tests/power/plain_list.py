@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from orbitmq.store.consume_queue import ConsumeQueue
 from orbitmq.store.group_commits import COMMITS_TOPIC
@@ -25,6 +27,16 @@ RETENTION_BYTES = 3 * FILES.log_file_size  # the least that a broker accepts; tw
 
 
 @dataclass(frozen=True, slots=True)
+class Later:
+    """Where a message that waits is to be. due_ms: when, by the clock, or of a level by Clock.passed_ms; None: a half, when its
+    transaction is committed."""
+
+    topic: str
+    queue: int
+    due_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class Sent:
     """A message, with the queue offset that its receipt must name."""
 
@@ -36,6 +48,10 @@ class Sent:
     id: str = ""  # the one by which it is known
     ms: int = 0  # when it was stored
     commits: tuple[tuple[str, int], int] | None = None  # a queue, and where the group goes on in it
+    later: Later | None = None  # it waits, as a half or until its time
+    ends: int | None = None  # which half this operation message settles, by its place in the list
+    delivers: int | None = None  # of which delayed message it was made, by its place in the list
+    cancels: int | None = None  # likewise
 
 
 @dataclass(slots=True)
@@ -49,14 +65,17 @@ class Model:
     wholes: list[tuple[int, int]] = field(default_factory=list)  # atomic batches: the first message, and the one after the last
     noted: int = 0  # so many records of where the group is are in a note on disk, but for those
     forgotten: set[int] = field(default_factory=set)  # that retention had removed before
+    own: tuple[str, ...] = (COMMITS_TOPIC,)  # topics that are the broker's
+    promised: set[int] = field(default_factory=set)  # delayed messages of which somebody was told that they never come
 
-    def append(self, topic: str, queue: int, body: bytes, keys: tuple[str, ...], id_: str = "", ms: int = 0) -> None:
-        self.sent.append(Sent(topic, queue, self.next_offsets[topic, queue], body, keys, id_, ms))
+    def append(
+        self, topic: str, queue: int, body: bytes, keys: tuple[str, ...] = (), id_: str = "", ms: int = 0, **more: Any
+    ) -> None:
+        self.sent.append(Sent(topic, queue, self.next_offsets[topic, queue], body, keys, id_, ms, **more))
         self.next_offsets[topic, queue] += 1
 
     def append_commits(self, queue: tuple[str, int], to: int, body: bytes, ms: int) -> None:
-        self.append(COMMITS_TOPIC, 0, body, (), "", ms)
-        self.sent[-1] = replace(self.sent[-1], commits=(queue, to))
+        self.append(COMMITS_TOPIC, 0, body, ms=ms, commits=(queue, to))
 
     def first_of(self, topic: str, id_: str, now_ms: int, begin: int) -> int | None:
         """The message, by its place in the list, of which one with this id is a duplicate now; the log begins at `begin`."""
@@ -76,11 +95,18 @@ class Model:
         """False if retention has removed all of a queue: then the log alone does not say where its numbers continue."""
         return {(one.topic, one.queue) for one in self.sent[self.gone :]} == self.next_offsets.keys()
 
+    def prefix(self, count: int) -> Model:
+        """A copy, of the first `count` messages."""
+        copied = replace(self, sent=self.sent[:], places=self.places[:], promised=set(self.promised))
+        copied.keep(count)
+        return copied
+
     def keep(self, count: int) -> None:
         """Marks the rest as gone."""
         del self.sent[count:], self.places[count:]
         self.next_offsets = Counter((one.topic, one.queue) for one in self.sent)
         self.wholes = [whole for whole in self.wholes if whole[1] <= count]
+        self.promised &= {one.cancels for one in self.sent}
 
 
 def settings_of(root: Path) -> TreeSettings:
@@ -90,25 +116,26 @@ def settings_of(root: Path) -> TreeSettings:
         handlers=1,
         lane_capacity=128 << 10,
         topic_capacity=16,
-        queue_capacity=64,
+        queue_capacity=128,
         retention_hours=0,
         retention_bytes=RETENTION_BYTES,
     )
 
 
-def look_at(root: Path, model: Model, floor: int, *, commits: bool) -> None:
-    """Opens the store at `root` and compares it with the list. commits: also where the group is, which takes four times as
-    long, because a writer must take over."""
+def look_at(root: Path, model: Model, floor: int, *, deep: bool, expect: Callable[[Life, Model], None]) -> None:
+    """Opens the store at `root` and compares it with the list. deep: also where the group is, and what `expect` looks at, which
+    takes four times as long, because a writer must take over. expect: gets a list of what is there, as its own."""
     settings = settings_of(root)
     report = open_store(settings)
     records, first = expect_log(settings.layout, report, model, floor)
-    life = Life(settings, report, TOPICS)
+    life = Life(settings, report, TOPICS, model.own)
     try:
         life.index()
         expect_indexed(life, records, model.sent, first)
-        if commits:
+        if deep:
             life.take_writes()
             expect_commits(life, model, first + len(records))
+            expect(life, model.prefix(first + len(records)))
     finally:
         life.close()
     findings: list[object] = []
@@ -116,12 +143,19 @@ def look_at(root: Path, model: Model, floor: int, *, commits: bool) -> None:
     assert not verdict.faults and not findings, findings
 
 
-def _records(layout: StoreLayout, end: int) -> list[Record]:
-    """Every record of the log; after it only zeros."""
+def records_between(layout: StoreLayout, begin: int, end: int) -> list[Record]:
+    """Those of the log."""
+    return _records(layout, begin, end) if begin < end else []
+
+
+def _records(layout: StoreLayout, begin: int, end: int) -> list[Record]:
+    """Every record of the log from a place on; after it only zeros."""
     found: list[Record] = []
     for start in list_starts(layout, FILES.log_file_size):
+        if start + FILES.log_file_size <= begin:
+            continue
         content = layout.log_file(start).read_bytes()
-        at = 0
+        at = max(begin - start, 0)
         while start + at < end and at < len(content):
             record = check(content, at, physical_offset=start + at)
             if record is Fault.IS_BLANK:
@@ -139,7 +173,7 @@ def expect_log(layout: StoreLayout, report: RecoveryReport, model: Model, floor:
     what retention has removed. Returns its records, and the place of the first in the list."""
     assert not report.read_only and report.damage is None, report.lines()
     assert report.end >= floor, f"the log ends at {report.end}, {floor} was on disk: {report.lines()}"
-    records = _records(layout, report.end)
+    records = _records(layout, 0, report.end)
     first = _place(records[0], model) if records else 0
     assert first <= model.gone, f"the log begins with message {first}, {model.gone} were removed"
     assert first + len(records) <= len(model.sent), f"{first} and {len(records)} records, {len(model.sent)} were sent"
@@ -164,8 +198,9 @@ def expect_indexed(life: Life, records: list[Record], sent: list[Sent], first: i
     count. first: the place of the first record in the list."""
     layout = life.settings.layout
     assert int(life.tree.positions().reput) == int(life.tree.positions().wrote)
-    by_queue: dict[tuple[str, int], list[tuple[int, int]]] = {(topic, queue): [] for topic in TOPICS for queue in range(QUEUES)}
-    by_queue[COMMITS_TOPIC, 0] = []
+    by_queue: dict[tuple[str, int], list[tuple[int, int]]] = {
+        (name, queue): [] for name, topic in life.topics.items() for queue in range(topic.queues)
+    }
     by_hash: dict[int, list[int]] = {}
     before = Counter((one.topic, one.queue) for one in sent[:first])
     begin = int(life.tree.positions().min_offset)

@@ -1,4 +1,4 @@
-"""Builds the shim and becomes a process that has it preloaded, running machine.py with the same arguments."""
+"""Builds the shim and becomes a process that has it preloaded, running program.py with the same arguments."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def build() -> None:
 def main(arguments: list[str]) -> None:
     build()
     environment = {**os.environ, "LD_PRELOAD": str(SHIM), "PYTHONPATH": str(ROOT)}
-    os.execve(sys.executable, [sys.executable, str(ROOT / "tests/power/machine.py"), *arguments], environment)
+    os.execve(sys.executable, [sys.executable, str(ROOT / "tests/power/program.py"), *arguments], environment)
 
 
 if __name__ == "__main__":

@@ -2,8 +2,8 @@
  * clock.
  *
  * fsync, fdatasync and msync call the hook instead of the kernel, both from C and from Python. What is synced is then what the
- * hook says, and nothing waits for the real disk. Writes at an offset go to the kernel, then to a hook: nobody else would see
- * that bytes are written again unchanged. */
+ * hook says, and nothing waits for the real disk. Writes go to the kernel, then to a hook: nobody else would see that bytes are
+ * written again unchanged. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdatomic.h>
@@ -21,7 +21,7 @@ typedef void (*write_hook)(int descriptor, int64_t at, size_t size);
 
 static sync_hook on_sync;
 static write_hook on_write;
-static int64_t now_ns;
+static int64_t now_ns, monotonic_ns;
 
 /* NULL: syncs do nothing. */
 void shim_set_hooks(sync_hook sync, write_hook write)
@@ -31,6 +31,9 @@ void shim_set_hooks(sync_hook sync, write_hook write)
 }
 
 void shim_set_clock(int64_t ns) { now_ns = ns; }
+
+/* 0: it is the machine's, as it must be where anybody waits. */
+void shim_hold_monotonic(int64_t ns) { monotonic_ns = ns; }
 
 static int ask(int descriptor, void *address, size_t size)
 {
@@ -69,6 +72,18 @@ ssize_t pwritev(int descriptor, const struct iovec *parts, int count, off_t at)
     return tell(descriptor, at, syscall(SYS_pwritev, descriptor, parts, count, at, 0));
 }
 
+/* A pipe or a terminal has no offset. */
+ssize_t write(int descriptor, const void *bytes, size_t size)
+{
+    const ssize_t written = syscall(SYS_write, descriptor, bytes, size);
+    if (written <= 0)
+        return written;
+    const int error = errno;
+    const off_t end = lseek(descriptor, 0, SEEK_CUR);
+    errno = error;
+    return end < 0 ? written : tell(descriptor, end - written, written);
+}
+
 /* The same, as a build with _FILE_OFFSET_BITS=64 names it. */
 ssize_t pwrite64(int descriptor, const void *bytes, size_t size, off_t at) { return pwrite(descriptor, bytes, size, at); }
 ssize_t pwritev64(int descriptor, const struct iovec *parts, int count, off_t at) { return pwritev(descriptor, parts, count, at); }
@@ -76,8 +91,9 @@ ssize_t pwritev64(int descriptor, const struct iovec *parts, int count, off_t at
 int clock_gettime(clockid_t clock, struct timespec *to)
 {
     static int (*_Atomic real)(clockid_t, struct timespec *);
-    if (clock == CLOCK_REALTIME && now_ns) {
-        *to = (struct timespec){now_ns / 1000000000, now_ns % 1000000000};
+    const int64_t held_ns = clock == CLOCK_REALTIME ? now_ns : clock == CLOCK_MONOTONIC ? monotonic_ns : 0;
+    if (held_ns) {
+        *to = (struct timespec){held_ns / 1000000000, held_ns % 1000000000};
         return 0;
     }
     /* relaxed: whichever thread finds it first, it is the same function */
