@@ -47,7 +47,9 @@ class AsyncAtomicBatch(Collected):
         messages = self._take()
         if error is not None:
             self._failed(error)
-        elif messages:
+        elif not messages:
+            self._receipts = Receipts(None)
+        else:
             try:
                 receipts = await self._producer._send_atomic(messages, self._durability, self._dedup, self._timeout)
             except BaseException as failed:

@@ -76,10 +76,11 @@ class Collected:
     def receipts(self) -> Receipts:
         """The receipts, in the order of the messages, once the block has ended.
 
-        Raises: UsageError: it has not, or nothing was sent.
+        Raises: UsageError: it has not, or it failed.
         """
         if self._receipts is None:
-            raise UsageError("could not give the receipts of an atomic batch: it has none before its block has ended")
+            when = "because its block failed" if self._over else "before its block has ended"
+            raise UsageError(f"could not give the receipts of an atomic batch: it has none {when}")
         return self._receipts
 
     def __len__(self) -> int:
@@ -160,7 +161,9 @@ class AtomicBatch(Collected):
         messages = self._take()
         if error is not None:
             self._failed(error)
-        elif messages:
+        elif not messages:
+            self._receipts = Receipts(None)
+        else:
             try:
                 receipts = self._send(messages)
             except BaseException as failed:

@@ -89,12 +89,12 @@ FAR_S = 1_000_000_000
 
 def question_about(half: Message) -> list[int]:
     """What the coordinator is asked with about checks of this half (Asked in actors/check_backs.py)."""
-    immune_s = _number(half.properties.get(IMMUNITY), -1)
+    immune_s = number_of(half.properties.get(IMMUNITY), -1)
     immune_ms = 1000 * immune_s if immune_s >= 0 else -1
-    return [half.offset, half.physical_offset, half.stored_ms, immune_ms, _number(half.properties.get(CHECKS), 0)]
+    return [half.offset, half.physical_offset, half.stored_ms, immune_ms, number_of(half.properties.get(CHECKS), 0)]
 
 
-def _number(text: str | None, otherwise: int) -> int:
+def number_of(text: str | None, otherwise: int) -> int:
     """A number of seconds or checks that a message has as a property."""
     return min(int(text), FAR_S) if text is not None and text.isascii() and text.isdecimal() and len(text) < 20 else otherwise
 

@@ -56,9 +56,10 @@ class Receipts(Sequence[Receipt]):
 
     __slots__ = ("_batch", "_count")
 
-    def __init__(self, batch: PendingBatch) -> None:
+    def __init__(self, batch: PendingBatch | None) -> None:
+        """batch: None: there was nothing to send."""
         self._batch = batch
-        self._count = len(batch)
+        self._count = 0 if batch is None else len(batch)
 
     def first(self, count: int) -> Receipts:
         """Those of the first messages."""
@@ -77,13 +78,15 @@ class Receipts(Sequence[Receipt]):
 
     def __getitem__(self, index: int | slice) -> Receipt | list[Receipt]:
         if isinstance(index, slice):
-            return [self._batch.receipt(i) for i in range(*index.indices(len(self)))]
-        return self._batch.receipt(range(len(self))[index])
+            return [self[i] for i in range(*index.indices(len(self)))]
+        place = range(len(self))[index]
+        assert self._batch is not None
+        return self._batch.receipt(place)
 
     @property
     def raw(self) -> memoryview:
         """The underlying table, see above; no copy."""
-        return memoryview(self._batch)[: 32 * self._count]
+        return memoryview(self._batch or b"")[: 32 * self._count]
 
     def __repr__(self) -> str:
         return f"<Receipts of {len(self)} messages>"

@@ -18,6 +18,7 @@ from types import TracebackType
 from typing import Any, Literal, Self
 
 from orbitmq.client.born_in import BornIn
+from orbitmq.client.open_transactions import IMMUNITY, number_of
 from orbitmq.client.receipt import Receipt
 from orbitmq.client.settling import COMMIT, ROLLBACK, Ender, settle
 from orbitmq.client.unclosed import Shown
@@ -26,6 +27,7 @@ from orbitmq.errors import (
     BrokerStopped,
     OrbitError,
     PerhapsStored,
+    PropertyError,
     TransactionSettled,
     UnknownTopic,
     UsageError,
@@ -44,6 +46,10 @@ class Half:
 
     def __init__(self, group: str, properties: Mapping[str, str] | None) -> None:
         named = dict(properties or {})
+        immune = named.get(IMMUNITY)
+        if isinstance(immune, str) and number_of(immune, -1) < 0:
+            text = f"could not use property {IMMUNITY!r} = {immune!r}: it is a whole number of seconds, 0 or more"
+            raise PropertyError(text, name=IMMUNITY, value=immune)
         self.id = str(named.setdefault("UNIQ_KEY", uuid.uuid4().hex.upper()))
         self.properties = named
         name = group.encode()

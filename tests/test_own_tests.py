@@ -107,6 +107,7 @@ TESTED_BY: dict[str, str] = {
     "client/launch.py": "tests/cli/test_starter.py",
     "client/opened_session.py": "tests/client/test_connection.py",
     "client/positions.py": "tests/client/test_consumer.py",
+    "client/receipt.py": "tests/client/test_atomic_batch.py",
     "client/status.py": "tests/client/test_health.py",
     "client/topic_administration.py": "tests/actors/test_topic_changes.py",
     "client/stop_signals.py": "tests/client/test_work_run.py",

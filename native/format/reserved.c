@@ -95,7 +95,7 @@ const char *reserved_property_why(enum reserved kind)
     case RESERVED_NOTE:
         return "brokers and clients note something about the message under this name";
     case RESERVED_WISH:
-        return "the name asks a RocketMQ broker for something that OrbitMQ does not do yet";
+        return "the name asks a broker for something; a delay or a transaction is asked for by arguments and methods of the producer";
     case RESERVED_REPLY:
         return "it is set by request() and reply()";
     default:

@@ -32,6 +32,9 @@ def test_many_tasks_send_batches(tmp_path: Path) -> None:
 
     async def work(name: str) -> int:
         async with orbitmq.aio.connect(name) as client, await client.producer(window=16) as producer:
+            async with producer.batch() as empty:
+                pass
+            assert list(empty.receipts) == []
             return sum(await asyncio.gather(*(one(producer, number) for number in range(100))))
 
     with small_broker(tmp_path) as broker:

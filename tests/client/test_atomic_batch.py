@@ -1,4 +1,5 @@
-"""Goal: all messages of an atomic batch are stored, or none, and the error says because of which. Method: a small tree."""
+"""Goal: all messages of an atomic batch are stored, or none, and the error says because of which. Method: a small tree. Also of
+client/receipt.py: an empty batch has empty receipts."""
 
 from __future__ import annotations
 
@@ -58,9 +59,13 @@ def test_nothing_is_sent_if_the_block_fails_or_is_empty(tmp_path: Path) -> None:
                 raise ZeroDivisionError
             with producer.batch() as empty:
                 pass
-            for each in (batch, empty):
-                with pytest.raises(errors.UsageError):
-                    _ = each.receipts
+            with pytest.raises(errors.UsageError, match="its block failed"):
+                _ = batch.receipts
+            assert (len(empty.receipts), list(empty.receipts), empty.receipts.raw.nbytes) == (0, [], 0)
+            with pytest.raises(IndexError):
+                _ = empty.receipts[0]
+            with pytest.raises(errors.UsageError, match="before its block has ended"), producer.batch() as begun:
+                _ = begun.receipts
         assert contents(broker, "orders") == []
 
 

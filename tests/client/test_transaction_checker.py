@@ -25,7 +25,8 @@ import orbitmq
 from orbitmq.client.check_function import CheckAnswer
 from orbitmq.client.due_checks import AT_ONCE, LOOK_S, LOOK_S_MIN, DueChecks
 from orbitmq.client.open_transactions import OpenTransaction
-from orbitmq.errors import GroupNameError, SettingError, TransactionSettled
+from orbitmq.client.transaction import Half
+from orbitmq.errors import GroupNameError, PropertyError, SettingError, TransactionSettled
 from orbitmq.store import config
 from orbitmq.store.config import DataVersion, TopicConfig
 from orbitmq.store.halves import GIVEN_UP_TOPIC, HALF_TOPIC, OP_TOPIC
@@ -172,14 +173,24 @@ def test_what_has_ended_is_not_asked_about(started: Started) -> None:
 
 
 def test_immunity(started: Started) -> None:
-    """CHECK_IMMUNITY_TIME_IN_SECONDS instead of the usual time; a value that is no number does not count."""
+    """CHECK_IMMUNITY_TIME_IN_SECONDS instead of the usual time; a value that is no number, of a client that does not look, does
+    not count."""
     broker = started(LONG, transaction_timeout_s=3600)
     check = Asked("commit")
     with broker.producer(group="shop", check=check) as producer:
         for body, value in (("long", "7200"), ("none", "x"), ("usual", "-1"), ("at once", "0")):
-            producer.transaction("t", body, properties={"CHECK_IMMUNITY_TIME_IN_SECONDS": value})
+            half = Half("shop", None)
+            properties = {**half.properties, "CHECK_IMMUNITY_TIME_IN_SECONDS": value}
+            producer.send("t", body, properties=properties, **half.own)
         until(lambda: check.bodies and len(broker.open_transactions()) == 3, "the one without immunity to end")
     assert check.bodies == ["at once"]
+
+
+@pytest.mark.parametrize("value", ["x", "-1", "1.5", " 7", ""])
+def test_an_immunity_that_is_no_number_is_refused(started: Started, value: str) -> None:
+    with started(LONG).producer(group="shop") as producer, pytest.raises(PropertyError) as caught:
+        producer.transaction("t", b"x", properties={"CHECK_IMMUNITY_TIME_IN_SECONDS": value})
+    assert (caught.value.name, caught.value.value) == ("CHECK_IMMUNITY_TIME_IN_SECONDS", value)
 
 
 def test_a_block_that_was_committed_meanwhile(started: Started) -> None:
