@@ -38,6 +38,7 @@ from orbitmq.shm.durability import Durability
 State = Literal["open", "committed", "rolled back"]
 
 _GROUP = struct.Struct("=Q")
+_SESSIONS_WORDS = "could not end a transaction: "  # native/python/producer/verdicts.c; which one is said here
 _OUTCOMES: dict[int, State] = {COMMIT: "committed", ROLLBACK: "rolled back"}
 
 
@@ -180,4 +181,4 @@ def reworded(error: OrbitError, doing: str, id: str, topic: str) -> OrbitError:
         return UnknownTopic(text, hint=as_hint("roll it back, or create the topic again"), topic=topic)
     if isinstance(error, PerhapsStored):
         return error.reworded(f"{what} for certain: {error.message}", as_hint("call it again, which is safe: it ends once"))
-    return error.reworded(f"{what}: {error.message}", error.remedy)
+    return error.reworded(f"{what}: {str(error.message).removeprefix(_SESSIONS_WORDS)}", error.remedy)

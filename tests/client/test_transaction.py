@@ -90,7 +90,10 @@ def test_the_first_end_counts(broker: orbitmq.Broker, first: str, second: str) -
             getattr(tx, second)()
         with pytest.raises(TransactionSettled) as raised:
             getattr(again, second)()
-        assert raised.value.outcome == {"commit": "committed", "rollback": "rolled back"}[first]
+        outcome = {"commit": "committed", "rollback": "rolled back"}
+        assert raised.value.outcome == outcome[first]
+        doing = "commit" if second == "commit" else "roll back"
+        assert raised.value.message == f"could not {doing} the transaction {tx.id} of topic 't': it was {outcome[first]} before"
         assert bodies(broker) == ([b"x"] if first == "commit" else [])
 
 
