@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
+from contextlib import suppress
 from pathlib import Path
 
 from orbitmq.shm.crash_point import crash_point
@@ -42,9 +43,19 @@ def write_synced(path: Path, content: bytes) -> None:
         os.close(descriptor)
 
 
-def replace(path: Path, content: bytes) -> None:
-    """Replaces the file by `content`, durably, through a temporary name in the same folder."""
+def replace(path: Path, content: bytes, *, like: os.stat_result | None = None) -> None:
+    """Replaces the file by `content`, durably, through a temporary name in the same folder. like: it is given the permissions
+    and, where we may, the owner of that file, and at no time may others read it."""
     temporary = path.with_name(path.name + ".tmp")
+    if like is not None:
+        temporary.unlink(missing_ok=True)
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        try:
+            with suppress(PermissionError):
+                os.fchown(descriptor, like.st_uid, like.st_gid)
+            os.fchmod(descriptor, like.st_mode & 0o777)
+        finally:
+            os.close(descriptor)
     write_synced(temporary, content)
     crash_point("atomic_file_written")
     temporary.rename(path)

@@ -1,5 +1,6 @@
 /* What a request needs to be allowed, by its code. As RocketMQ 4.9 PlainAccessValidator and Permission, except where a later version closed a hole or
- * eased what made no sense: a batch needs what a message needs (5.x); what is given back is its group's matter alone (4.9.8).
+ * eased what made no sense: a batch needs what a message needs (5.x); what is given back is its group's matter alone (4.9.8); accounts and their
+ * secrets are for administrators (5.x).
  */
 #include "remoting/acl_need.h"
 
@@ -9,6 +10,7 @@ enum code {
     SEND = 10, PULL = 11, QUERY_MESSAGE = 12, COMMIT = 15, UNREGISTER = 35, BACK = 36, MEMBERS = 38, SEND_V2 = 310, SEND_BATCH = 320,
     LITE_PULL = 361, POP = 200050, POP_ACK = 200051, POP_CHANGE = 200053,
     ROUTE = 105, CLUSTER = 106,
+    PUT_ACCOUNT = 50, DELETE_ACCOUNT = 51, ACCOUNTS_VERSION = 52, PUT_ADDRESSES = 53, LIST_ACCOUNTS = 54,
     MAKE_TOPIC = 17, CHANGE_CONFIG = 25, MAKE_GROUP = 200, DELETE_GROUP = 207, DELETE_TOPIC = 215,
     /* those that RocketMQ's name server takes from anybody */
     PUT_KV = 100, DELETE_KV = 102, WIPE_PERMISSION = 205, DELETE_ROUTES = 216, CHANGE_NAMES_CONFIG = 318, ADD_PERMISSION = 327,
@@ -63,6 +65,11 @@ struct acl_need acl_need(const struct remoting_header *header)
     case CLUSTER:
         needs.open = true; /* a name server's, whom RocketMQ lets everybody ask */
         break;
+    case PUT_ACCOUNT:
+    case DELETE_ACCOUNT:
+    case ACCOUNTS_VERSION:
+    case PUT_ADDRESSES:
+    case LIST_ACCOUNTS:
     case MAKE_TOPIC:
     case CHANGE_CONFIG:
     case MAKE_GROUP:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from orbitmq.remoting.admin.accounts import Accounts
 from orbitmq.remoting.admin.broker_changes import BrokerChanges
 from orbitmq.remoting.admin.brokers import Brokers
 from orbitmq.remoting.admin.connections import Connections
@@ -24,6 +25,6 @@ class Administration:
         log = LogView(host)
         connections = Connections(host, log, clients, consumers, producers)
         topics = Topics(host, log), QueueUnits(host, log, consumers), Messages(host, log)
-        brokers = Brokers(host, log), BrokerChanges(host), NameServerValues(host)
+        brokers = Brokers(host, log), BrokerChanges(host), NameServerValues(host), Accounts(host)
         kinds = *topics, *brokers, Groups(host, log, consumers), connections, Questions(host, log, consumers)
         self.answers: Answers = {code: answer for kind in kinds for code, answer in kind.answers.items()}

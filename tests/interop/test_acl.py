@@ -15,6 +15,8 @@ from typing import Any
 import pytest
 
 import orbitmq
+from orbitmq.remoting.plain_acl import parse
+from tests.actors.remoting_client import Remote
 from tests.interop.judge import Files, Judge
 from tests.interop.ours import broker_on
 from tests.waiting import until
@@ -194,3 +196,68 @@ def test_mqadmin(judge: Judge, broker: orbitmq.Broker) -> None:
     assert "success" in run(*make, key=OPERATOR)
     assert "made" in {topic.name for topic in broker.status().topics}
     assert "#Broker" in run("topicStatus", "-t", "made", key=OPERATOR)
+
+
+# Of accounts, one after the other: codes 50 to 54.
+ACCOUNTS: tuple[tuple[int, dict[str, str]], ...] = (
+    (54, {}),
+    (50, {"accessKey": "newcomer", "secretKey": "of-the-newcomer", "admin": "false", "topicPerms": "a=PUB,b=SUB"}),
+    (54, {}),
+    (50, {"accessKey": "publisher", "secretKey": "a-new-one", "admin": "true", "whiteRemoteAddress": "10.0.0.1"}),
+    (50, {"accessKey": "newcomer", "secretKey": "another-one", "admin": "true", "groupPerms": "g=DENY"}),
+    (54, {}),
+    (50, {"accessKey": "short", "secretKey": "x", "admin": "false"}),
+    (50, {"accessKey": "newcomer", "admin": "true"}),
+    (50, {"accessKey": "newcomer", "secretKey": "of-the-newcomer", "admin": "false", "topicPerms": "a"}),
+    (50, {"accessKey": "newcomer", "secretKey": "of-the-newcomer", "admin": "false", "groupPerms": "a=NONE"}),
+    (51, {"accessKey": "absent-key"}),
+    (51, {"accessKey": "newcomer"}),
+    (51, {"accessKey": "newcomer"}),
+    (51, {"x": "y"}),
+    (53, {"globalWhiteAddrs": "127.0.0.1,10.1.1.*"}),
+    (53, {"x": "y"}),
+    (54, {}),
+    (52, {}),
+)
+AT_HOME = RULES.replace("- 10.10.103.*", "- 127.0.0.1").replace("12345678", "'12345678'")
+
+
+def test_accounts_as_with_rocketmq(judge: Judge, tmp_path: Path) -> None:
+    """The same requests to both, which let everybody at home in: the same codes, words and lists, and files that mean the
+    same."""
+    (ours := tmp_path / "plain_acl.yml").write_text(AT_HOME)
+    judge.start(tmp_path / "theirs", FILES, rules=AT_HOME, operator=OPERATOR)
+    settings = {"name": NAME, "listen": "127.0.0.1:0", "acl": str(ours)}
+    with (
+        broker_on(tmp_path / "store", FILES, **settings) as broker,  # type: ignore[arg-type]
+        Remote(broker.status().listens) as mine,
+        Remote(judge.addresses[1]) as theirs,
+    ):
+        for code, fields in ACCOUNTS[:-1]:
+            said, wanted = mine.ask(code, **fields), theirs.ask(code, **fields)
+            assert (said.code, said.remark, said.fields) == (wanted.code, wanted.remark, wanted.fields), (code, fields)
+            assert json.loads(said.body or b"0") == json.loads(wanted.body or b"0"), (code, fields)
+        said, wanted = mine.ask(52), theirs.ask(52)
+        assert said.fields.keys() == wanted.fields.keys() and said.fields["brokerName"] == wanted.fields["brokerName"]
+        versions = [next(iter(json.loads(each.fields["allAclFileVersion"]).values())) for each in (said, wanted)]
+        assert versions[0]["counter"] == versions[1]["counter"] and versions[0].keys() == versions[1].keys()
+        (file,) = map(Path, json.loads(wanted.fields["allAclFileVersion"]))
+        assert parse(ours.read_bytes()) == parse(file.read_bytes())
+
+
+def test_mqadmin_and_accounts(judge: Judge, broker: orbitmq.Broker, tmp_path: Path) -> None:
+    """An account is made, shown, used and deleted, by an administrator."""
+    names = broker.status().listens
+
+    def run(command: str, *words: str) -> str:
+        return judge.mqadmin(command, "-n", names, "-b", names, *words, key=OPERATOR)
+
+    assert "success" in run("updateAclConfig", "-a", "newcomer", "-s", "of-the-newcomer", "-t", "orders=PUB,news=SUB")
+    shown = run("getAccessConfigSubCommand")
+    assert "topicPerms        : [orders=PUB, news=SUB]" in shown and shown.count("accessKey ") == len(SECRETS) + 2
+    assert "success" in run("updateGlobalWhiteAddr", "-g", "10.1.1.1,10.1.1.2")
+    assert "[10.1.1.1, 10.1.1.2]" in run("getAccessConfigSubCommand")
+    assert str(tmp_path / "plain_acl.yml") in run("clusterAclConfigVersion")
+    assert "success" in run("deleteAccessConfig", "-a", "newcomer")
+    assert "has been deleted failed" in run("deleteAccessConfig", "-a", "newcomer")
+    assert parse((tmp_path / "plain_acl.yml").read_bytes()).accounts == parse(RULES.encode()).accounts
