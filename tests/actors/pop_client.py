@@ -56,18 +56,7 @@ class Popper:
 
     def read(self, said: Said) -> list[Popped]:
         assert said.code in (SUCCESS, POLLING_TIMEOUT), said
-        found = []
-        for record in records(said.body):
-            topic, queue, offset = _place(record)
-            fields = said.fields
-            mark = "1" if topic.startswith("%RETRY%") else "0"
-            starts = dict(each.rsplit(" ", 1) for each in fields["startOffsetInfo"].split(";"))
-            offsets = dict(each.rsplit(" ", 1) for each in fields["msgOffsetInfo"].split(";"))
-            assert str(offset) in offsets[f"{mark} {queue}"].split(",")
-            words = [starts[f"{mark} {queue}"], *(fields[name] for name in ("popTime", "invisibleTime", "reviveQid"))]
-            receipt = " ".join([*words, mark, "broker", str(queue), str(offset)])
-            tried = int.from_bytes(record[TRIES_AT : TRIES_AT + 4])
-            found.append(Popped(body_of(record), topic, queue, offset, tried, receipt))
+        found = popped(said)
         assert bool(found) == (said.code == SUCCESS)
         return found
 
@@ -86,6 +75,23 @@ class Popper:
         topic = self.topic if mark == "0" else f"%RETRY%{self.group}_{self.topic}"
         place = {"topic": topic, "queueId": popped.queue, "offset": popped.offset}
         return {"consumerGroup": self.group, "extraInfo": popped.receipt, **place}
+
+
+def popped(said: Said) -> list[Popped]:
+    """The messages of an answer, with their receipts."""
+    found = []
+    for record in records(said.body):
+        topic, queue, offset = _place(record)
+        fields = said.fields
+        mark = "1" if topic.startswith("%RETRY%") else "0"
+        starts = dict(each.rsplit(" ", 1) for each in fields["startOffsetInfo"].split(";"))
+        offsets = dict(each.rsplit(" ", 1) for each in fields["msgOffsetInfo"].split(";"))
+        assert str(offset) in offsets[f"{mark} {queue}"].split(",")
+        words = [starts[f"{mark} {queue}"], *(fields[name] for name in ("popTime", "invisibleTime", "reviveQid"))]
+        receipt = " ".join([*words, mark, "broker", str(queue), str(offset)])
+        tried = int.from_bytes(record[TRIES_AT : TRIES_AT + 4])
+        found.append(Popped(body_of(record), topic, queue, offset, tried, receipt))
+    return found
 
 
 def _place(record: bytes) -> tuple[str, int, int]:

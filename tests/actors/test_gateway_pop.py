@@ -19,8 +19,9 @@ import orbitmq
 from orbitmq.errors import GroupInUse
 from tests.actors.failing_disk import kill_tree
 from tests.actors.pop_client import ACK, BATCH_ACK, CHANGE, NO_MESSAGE, POLLING_TIMEOUT, SUCCESS, Popped, Popper
+from tests.actors.remoting_client import HEARTBEAT
 from tests.actors.test_gateway_holds import asleep, counted
-from tests.trees import kill, small_broker
+from tests.trees import kill, small_broker, stopped
 from tests.waiting import until
 
 ILLEGAL, SYSTEM_ERROR, NO_TOPIC, BAD_FILTER = 13, 1, 17, 23
@@ -48,9 +49,7 @@ def send(broker: orbitmq.Client, *bodies: bytes, **how: object) -> None:
 
 def one(popper: Popper, **how: object) -> Popped:
     """The next message, alone, however long it takes."""
-    found: list[Popped] = []
-    while not found:
-        found = popper.pop(1, **how)  # type: ignore[arg-type]
+    found: list[Popped] = until(lambda: popper.pop(1, **how), "a message")  # type: ignore[arg-type]
     return found[0]
 
 
@@ -60,7 +59,7 @@ def test_each_comes_once_and_is_done(broker: orbitmq.Broker, popper: Popper) -> 
     send(broker, *sent)
     got: list[bytes] = []
     while len(got) < len(sent):
-        for each in popper.pop():
+        for each in until(popper.pop, "more messages"):
             assert (each.reconsumed, each.topic) == (0, "t")
             got.append(each.body)
             assert popper.ack(each) == SUCCESS
@@ -211,7 +210,7 @@ def test_only_some_messages(broker: orbitmq.Broker) -> None:
     with Popper(listens, "tags", "t", exp="a || c") as popper, Popper(listens, "sql", "t", **by_sql) as sql:
         wanted = {b"%d" % n for n in range(0, 20, 2)}
         while wanted:
-            for each in popper.pop():
+            for each in until(popper.pop, "more messages"):
                 wanted.remove(each.body)
                 assert popper.ack(each) == SUCCESS
         assert {one(sql).body for _ in range(3)} == {b"17", b"18", b"19"}
@@ -258,7 +257,7 @@ def test_batches_of_acknowledgements(broker: orbitmq.Broker, popper: Popper) -> 
     send(broker, *[b"%d" % n for n in range(64)])
     left = 64
     while left:
-        found = popper.pop()
+        found = until(popper.pop, "more messages")
         left -= len(found)
         words = found[0].receipt.split(" ")
         first = int(words[0])
@@ -350,9 +349,13 @@ def test_deaths(tmp_path: Path, victim: str) -> None:
                 for each in open_.values():
                     assert popper.ack(each) == SUCCESS, "of no effect"
                 open_.clear()
-        while len(done) < 80:
+
+        def finished() -> bool:
             got(popper.pop(poll_ms=1))
             settle()
+            return len(done) == 80
+
+        until(finished, "the rest")
         assert popper.pop(poll_ms=1) == []
         popper.remote.socket.close()
 
@@ -379,14 +382,32 @@ def test_the_whole_tree(tmp_path: Path) -> None:
 
 
 def test_a_client_that_does_not_read(broker: orbitmq.Broker, popper: Popper) -> None:
-    """Its pops wait until it reads, and others go on meanwhile."""
-    send(broker, *[b"x" * 50_000 for _ in range(40)])
-    with Popper(broker.status().listens, "g", "t") as slow:
-        for _ in range(30):
-            slow.put(4)
-        send(broker, *[b"y"] * 8)
+    """Its pops wait until it reads, and others of the group go on meanwhile. What it has got comes to them, too."""
+    send(broker, *[b"x" * 100_000 for _ in range(120)])
+    with Popper(broker.status().listens, "g", "t", invisible_ms=1) as slow:
+        for _ in range(60):
+            slow.put(3)
+        asleep(broker)
         found = 0
-        while found < 8:
-            for each in popper.pop(4, poll_ms=1):
-                found += each.body == b"y"
-        assert found == 8
+
+        def all_of_it() -> bool:
+            nonlocal found
+            for each in popper.pop(poll_ms=1):
+                found += 1
+                assert popper.ack(each) == SUCCESS
+            return found == 120
+
+        until(all_of_it, "what the other one does not read")
+        assert popper.remote.ask(HEARTBEAT, b"{}").code == SUCCESS
+
+
+def test_an_acknowledgement_waits_for_the_dispatcher(broker: orbitmq.Broker, popper: Popper) -> None:
+    """It is answered when it is noted, and not while the dispatcher hangs; other requests of the connection are served
+    meanwhile."""
+    send(broker, b"x")
+    mine = one(popper)
+    with stopped(broker, "dispatcher"):
+        first = popper.remote.put(ACK, **popper.fields(mine))
+        second = popper.remote.put(HEARTBEAT, b"{}")
+        assert popper.remote.take().opaque == second
+    assert popper.remote.take().opaque == first

@@ -1,6 +1,7 @@
 """What clients of RocketMQ's protocol have sent, at the end of a load: what was acknowledged is stored once, where the answer
 said; everything else once or not at all; a batch whole or not at all; a half message's message only if it was committed;
-and what was given back is a dead letter, at most as often as it was given back."""
+and what was given back is a dead letter, at most as often as it was given back. What was popped, and acknowledged in time, is
+not handed out again; everything else is."""
 
 from __future__ import annotations
 
@@ -13,9 +14,12 @@ from tests.actors.remoting_kinds import CERTIFICATES
 from tests.crash.ledger import BODY, Account
 from tests.crash.worker import REMOTE
 from tests.trees import everything
+from tests.waiting import until
 
 Message = tuple[int, ...]
 PLAIN_HOST = "127.0.0.2"
+POPPING = "popping"  # the group that pops
+INVISIBLE_MS = 5000
 ACCOUNT, SECRET = "the-crowd", "of-the-crowd"
 RULES = f"""\
 globalWhiteRemoteAddresses: [{PLAIN_HOST}]
@@ -43,6 +47,8 @@ def settle_remote(client: orbitmq.Client, folder: Path, account: Account) -> Non
     committed: set[Message] = set()
     given: Counter[Message] = Counter()
     dead: set[Message] = set()
+    handed: dict[Message, int] = {}
+    done: dict[Message, int] = {}
     for path in folder.glob("remote-*"):
         who = int(path.name.partition("-")[2])
         for kind, lines in _lines(path).items():
@@ -62,10 +68,15 @@ def settle_remote(client: orbitmq.Client, folder: Path, account: Account) -> Non
                             account.wrong.append(f"{message} was acknowledged at {numbers[1:]}, and is not there")
                     case "g":
                         given[message] += 1
+                    case "o" | "k":
+                        known = handed if kind == "o" else done
+                        place = numbers[0], numbers[1]
+                        known[place] = max(numbers[2], known.get(place, 0))
                     case "d":
                         dead.add(message)
                     case _:
                         committed.add(message)
+    account.wrong += _settle_popped(client, {(queue, offset) for _, queue, offset in stored}, handed, done)
     account.stored += len(stored)
     account.wrong += [f"{message} came {times} times" for message, times in came.items() if times > 1]
     account.wrong += [f"{message} came, and nobody has sent it" for message in came if message not in sent]
@@ -73,6 +84,29 @@ def settle_remote(client: orbitmq.Client, folder: Path, account: Account) -> Non
     account.wrong += [f"{message} was given back, and is no dead letter" for message in dead if not letters[message]]
     account.wrong += [f"{message} has {count} dead letters" for message, count in letters.items() if count > given[message]]
     account.wrong += [f"{message} was committed, and did not come" for message in committed if not came[message]]
+
+
+def _settle_popped(
+    client: orbitmq.Client, messages: set[Message], handed: dict[Message, int], done: dict[Message, int]
+) -> list[str]:
+    """Deliveries are counted, and counts never fall, so that one behind the delivery that was acknowledged has a larger number.
+    The rest comes to a worker, if the last clients' time for it is over."""
+    wrong = [f"{place} was popped again, and was done" for place, tried in done.items() if handed[place] > tried]
+    left = messages - done.keys()
+    with client.work_session(POPPING, [REMOTE]) as worker:
+
+        def taken() -> bool:
+            for each in worker.take(1000, timeout=0.1):
+                place = each.message.queue, each.message.offset
+                if each.message.topic == REMOTE:
+                    left.discard(place)
+                    if place in done:
+                        wrong.append(f"{place} was handed out at the end, and was done")
+                worker.ack([each])
+            return not left
+
+        until(taken, "what was not acknowledged")
+    return wrong
 
 
 def _lines(path: Path) -> dict[str, list[list[int]]]:

@@ -1,16 +1,19 @@
 """A role of the load (worker.py): a client of RocketMQ's protocol. It sends numbered messages alone and in batches, some as
 requests to which it replies, ends half messages that it has begun, commits an offset, pulls what was acknowledged, and gives
-some of it back as dead letters. It sends nothing twice, so nothing may come twice. It signs what it asks, or speaks TLS too, or
-comes from where neither is asked for. Beside it, somebody with a wrong key asks in vain.
+some of it back as dead letters, and pops what others and it have sent. It sends nothing twice, so nothing may come twice. It
+signs what it asks, or speaks TLS too, or comes from where neither is asked for. Beside it, somebody with a wrong key asks in
+vain.
 
 Lines of its ledger: "s NUMBER" before a send, "a NUMBER QUEUE OFFSET" after its answer; "b FIRST COUNT" before a batch, which
-is answered as its single messages are; "h NUMBER" before a half message is begun, and "c NUMBER" after its commit was answered;
-"g NUMBER" before a message is given back, and "d NUMBER" after that was answered.
+is answered as its single messages are; "h NUMBER" before a half message is begun, and "c NUMBER" after its commit was
+answered; "g NUMBER" before a message is given back, and "d NUMBER" after that was answered; "o QUEUE OFFSET RECONSUMED" when a
+message was popped, and "k" with the same after its acknowledgement was answered in time.
 """
 
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -18,12 +21,13 @@ from pathlib import Path
 import orbitmq
 from orbitmq import errors
 from orbitmq.shm.reply_topic import REPLY_TOPIC
+from tests.actors.pop_client import ACK, POP, Popped, popped
 from tests.actors.remoting_client import PULL, Remote, Said, records
 from tests.actors.remoting_kinds import SecureSigning, Signing
-from tests.crash.remote_account import ACCOUNT, PLAIN_HOST, SECRET
+from tests.crash.remote_account import ACCOUNT, INVISIBLE_MS, PLAIN_HOST, POPPING, SECRET
 
 BATCH, COMMIT_OFFSET, END, MEMBERS, HEARTBEAT, BACK, REPLY = 320, 15, 37, 38, 34, 36, 325
-SUCCESS, FOUND_NOTHING, NOT_SERVED = 0, 19, (1, 14, 17)
+SUCCESS, FOUND_NOTHING, NOT_SERVED, POLLING_TIMEOUT = 0, 19, (1, 14, 17), 210
 REFUSED = "AclException"
 COMMIT = 8
 QUEUES = 4
@@ -53,7 +57,7 @@ class RemoteLoad:
             remote.until(opaque)
             while not over():
                 deeds = (self._send, self._batch, self._transact, self._request, self._pull, self._commit, self._give_back)
-                self._rng.choice((*deeds, self._lie))(remote)
+                self._rng.choice((*deeds, self._pop, self._lie))(remote)
 
     def _connected(self, secret: str) -> Remote:
         listens = self._client.status().listens
@@ -144,6 +148,25 @@ class RemoteLoad:
         else:
             assert said.code in NOT_SERVED, said
 
+    def _pop(self, remote: Remote) -> None:
+        """Of some messages it says nothing more. An acknowledgement that was answered within the invisible time came in time,
+        for the gateway that handed out has not died: the connection is the same."""
+        fields = {"consumerGroup": POPPING, "topic": self._topic, "queueId": -1, "maxMsgNums": self._rng.randint(1, 8)}
+        times = {"invisibleTime": INVISIBLE_MS, "pollTime": 100, "bornTime": 0, "initMode": 0}
+        until_s = time.monotonic() + INVISIBLE_MS / 1000
+        said = self._answer(remote, remote.put(POP, **fields, **times))
+        if said.code != SUCCESS:
+            assert said.code in (POLLING_TIMEOUT, *NOT_SERVED), said
+            return
+        for each in popped(said):
+            place = f"{each.queue} {each.offset} {each.reconsumed}"
+            self._note(f"o {place}")
+            if self._rng.randrange(4) == 0:
+                continue
+            said = self._answer(remote, remote.put(ACK, **_receipt(each)))
+            if said.code == SUCCESS and time.monotonic() < until_s:
+                self._note(f"k {place}")
+
     def _commit(self, remote: Remote) -> None:
         opaque = remote.put(COMMIT_OFFSET, consumerGroup="remote", topic=self._topic, queueId=0, commitOffset=0)
         assert self._answer(remote, opaque).code in (SUCCESS, *NOT_SERVED)
@@ -166,6 +189,11 @@ class RemoteLoad:
 
     def _note(self, line: str) -> None:
         self._ledger.write(line + "\n")
+
+
+def _receipt(message: Popped) -> dict[str, object]:
+    place = {"topic": message.topic, "queueId": message.queue, "offset": message.offset}
+    return {"consumerGroup": POPPING, "extraInfo": message.receipt, **place}
 
 
 def _entry(body: bytes) -> bytes:
