@@ -10,9 +10,10 @@ from typing import Any
 
 from orbitmq.actors.piece import Piece
 from orbitmq.native._core import ffi, lib
-from orbitmq.remoting import heartbeat
+from orbitmq.remoting import heartbeat, pops
 from orbitmq.remoting.address_pattern import Range
 from orbitmq.remoting.plain_acl import AclError, Rules, parse, read
+from orbitmq.remoting.pops import BATCH_ACK
 from orbitmq.remoting.request import Request
 from orbitmq.store.setting_text import refused
 
@@ -83,6 +84,9 @@ class Guard:
 
     def refusal(self, asked: Any, request: Request) -> str | None:
         """Why a request may not be answered, for what its body names; None: it may. asked: it, as the loop gave it."""
+        if request.code == BATCH_ACK:
+            bad = next((group for group in pops.groups_of(request.body) if not self._permits(asked, True, group)), None)
+            return None if bad is None else f"{_REFUSED} group:{bad:.255}"
         if request.code != HEARTBEAT:
             return None
         for each in heartbeat.read(request.body).consumers:

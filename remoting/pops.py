@@ -60,6 +60,17 @@ class Pops:
             raise ValueError(f"the body names no messages: {error!r}") from error
 
 
+def groups_of(body: bytes) -> list[str]:
+    """Whose messages a body of acknowledgements is about. What cannot be read is about nobody's."""
+    try:
+        told = read_json(body)
+    except ValueError:
+        told = None
+    acks = told.get("acks") if isinstance(told, dict) else None
+    entries = [each for each in acks if isinstance(each, dict)] if isinstance(acks, list) else []
+    return list(dict.fromkeys(str(each.get("c", each.get("consumerGroup"))) for each in entries))
+
+
 def _popped(told: dict[str, Any]) -> Iterator[Popped]:
     """The messages of one entry: those whose bits are set, from the first offset on."""
 

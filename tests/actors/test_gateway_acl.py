@@ -19,6 +19,7 @@ import orbitmq
 from orbitmq.actors.guard import Guard
 from orbitmq.errors import SettingError
 from orbitmq.native._core import ffi, lib
+from tests.actors.pop_client import ACK, BATCH_ACK, POP
 from tests.actors.remoting_client import CLUSTER, HEARTBEAT, PULL, QUERY_OFFSET, ROUTE, SEND_V2, UNREGISTER, Remote, records
 from tests.actors.remoting_kinds import Signing
 from tests.native.remoting_model import BINARY, JSON
@@ -42,7 +43,7 @@ accounts:
   whiteRemoteAddress: 127.0.0.*
 """
 SECRETS = {"operator": "12345678", "producer": "of-the-producer", "consumer": "of-the-consumer"}
-MAKE_TOPIC = 17
+MAKE_TOPIC, PULL_LITE = 17, 361
 SUCCESS, SYSTEM_ERROR, NOT_SUPPORTED = 0, 1, 3
 REFUSED = "org.apache.rocketmq.acl.common.AclException: "
 
@@ -142,6 +143,26 @@ def test_what_python_answers(broker: orbitmq.Broker) -> None:
         assert operator.ask(999).code == NOT_SUPPORTED
     with client(broker, "producer") as producer:
         assert refused(producer.ask(HEARTBEAT, heartbeat("group", "t")), "No default permission for group:group")
+
+
+def test_who_may_pop(broker: orbitmq.Broker) -> None:
+    """And acknowledge, one by one or many in one body."""
+    ack = {"t": "t", "r": "0", "so": 0, "q": 0, "pt": 1, "b": "AQ=="}
+    pop = {"topic": "t", "queueId": -1, "maxMsgNums": 1, "invisibleTime": 1000, "pollTime": 15_000, "bornTime": 0, "initMode": 0}
+    receipt = {"topic": "t", "queueId": 0, "offset": 0, "extraInfo": "0 1 1 1 0 b 0 0"}
+    with client(broker, "producer") as producer:
+        assert producer.send("t", b"x").code == SUCCESS
+        assert refused(producer.ask(POP, consumerGroup="group", **pop), "No default permission for topic:t")
+        assert refused(producer.ask(PULL_LITE, consumerGroup="group", topic="t"), "No default permission for topic:t")
+    with client(broker, "consumer") as consumer:
+        for group, allowed in (("group", True), ("another", False)):
+            bodies = [json.dumps({"acks": [{**ack, name: group}]}).encode() for name in ("c", "consumerGroup")]
+            said = [consumer.ask(POP, consumerGroup=group, **pop), consumer.ask(ACK, consumerGroup=group, **receipt)]
+            said += [consumer.ask(BATCH_ACK, body) for body in bodies]
+            if allowed:
+                assert {each.code for each in said} == {SUCCESS}
+            else:
+                assert all(refused(each, "No default permission for group:another") for each in said)
 
 
 def test_an_account_at_home(broker: orbitmq.Broker) -> None:
