@@ -93,6 +93,8 @@ TEXT_FIELDS = {
     "WAIT\1no", "MSG_TYPE\1reply\2"),
     "i": ("KEYS\1k\2", "\2\2\2", "UNIQ_KEY\1" + "9" * 90, "DELAY\x0118\2", "TRAN_MSG\1true\2PGROUP\1g",
     "RETRY_TOPIC\1t\2MAX_RECONSUME_TIMES\0013\2"),
+    "exp": WORDS, "expType": WORDS, "extraInfo": ("0 1 60000 1 0 b 0 0", "0 1 60000 1 1 b 0 0", "0 1", " ", "", "a b c d e f"),
+    "invisibleTime": ("600000", "0", "-1", "9" * 30, "x"),  # nothing comes again while it runs
 }  # fmt: skip
 NUMBER_FIELDS = (
     "queueId", "e", "d", "f", "g", "h", "j", "k", "l", "m", "queueOffset", "maxMsgNums", "sysFlag", "commitOffset",
@@ -102,7 +104,7 @@ NUMBER_FIELDS = (
     "commitOrRollback", "tranStateTableOffset", "commitLogOffset", "fromTransactionCheck", "readQueueNums",
     "writeQueueNums", "perm", "topicSysFlag",
     "defaultTopicQueueNums", "bornTimestamp", "flag", "reconsumeTimes", "unitMode", "batch", "order", "index", "count",
-    "storeTimestamp",
+    "storeTimestamp", "pollTime", "initMode",
 )  # fmt: skip
 CODES = (
     10, 11, 12, 14, 15, 17, 25, 26, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43, 45, 46, 61, 101, 103,
@@ -110,9 +112,11 @@ CODES = (
     203, 204, 205, 206, 207, 208, 215, 216, 217, 218, 219, 220, 221, 222, 223, 224, 225, 226, 227, 228, 229, 230, 300,
     301, 302, 303, 304, 305,
     306, 307, 308, 309, 310, 311, 312, 313, 314, 315, 316, 317, 318, 319, 320, 321, 322, 323, 324, 325, 326, 327, 328,
-    329, 351,
+    329, 351, 361, 400, 401, 200_050, 200_051, 200_053, 200_151,
 )  # fmt: skip
 BODIES: tuple[dict[str, Any], ...] = (
+    {"brokerName": "b", "acks": [{"c": "g", "t": "t", "r": "0", "so": 0, "q": 0, "rq": 1, "pt": 1, "it": 1, "b": "/w=="}]},
+    {"topic": "t", "consumerGroup": "g", "clientId": "1@a", "strategyName": "AVG", "messageModel": "CLUSTERING", "mode": "POP"},
     {"clientID": "1@a", "producerDataSet": [{"groupName": "g"}], "consumerDataSet": [
         {"groupName": "g", "messageModel": "CLUSTERING", "consumeType": "CONSUME_PASSIVELY",
         "consumeFromWhere": "CONSUME_FROM_LAST_OFFSET",

@@ -148,7 +148,8 @@ def test_what_python_answers(broker: orbitmq.Broker) -> None:
 def test_who_may_pop(broker: orbitmq.Broker) -> None:
     """And acknowledge, one by one or many in one body."""
     ack = {"t": "t", "r": "0", "so": 0, "q": 0, "pt": 1, "b": "AQ=="}
-    pop = {"topic": "t", "queueId": -1, "maxMsgNums": 1, "invisibleTime": 1000, "pollTime": 15_000, "bornTime": 0, "initMode": 0}
+    times = {"invisibleTime": 1000, "pollTime": 15_000, "bornTime": 0}
+    pop = {"topic": "t", "queueId": -1, "maxMsgNums": 1, "initMode": 0, **times}
     receipt = {"topic": "t", "queueId": 0, "offset": 0, "extraInfo": "0 1 1 1 0 b 0 0"}
     with client(broker, "producer") as producer:
         assert producer.send("t", b"x").code == SUCCESS

@@ -96,7 +96,7 @@ def _settle_popped(
     with client.work_session(POPPING, [REMOTE]) as worker:
 
         def taken() -> bool:
-            for each in worker.take(1000, timeout=0.1):
+            for each in worker.take(50, timeout=0.1):  # few at a time: each may be in a file of its own
                 place = each.message.queue, each.message.offset
                 if each.message.topic == REMOTE:
                     left.discard(place)
