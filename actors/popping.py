@@ -29,6 +29,10 @@ class Popping:
 
     def open(self, wanted: Wanted) -> None:
         """Joins the group as a worker. Raises: OrbitError: the coordinator refused. OSError."""
+        texts = [Piece(text) for text in (wanted.group, wanted.topic, wanted.filter)]
+        what = ffi.new("struct gateway_popped *", (*(each.slice for each in texts), wanted.is_sql))
+        if lib.gateway_pop_known(self._gateway, what):
+            return  # another client has asked just before
         shape, (memfd,) = self._ask("open_session", work_capacity=RING)
         try:
             memory = mmap.mmap(memfd, 0, flags=mmap.MAP_SHARED | mmap.MAP_POPULATE)
@@ -42,8 +46,6 @@ class Popping:
                 topics=[wanted.topic], in_hand=IN_HAND, visibility_ms=lib.WORK_WAIT_MS_MAX, start=start, tags=wanted.tags,
                 sql=wanted.sql,
             )  # fmt: skip
-            texts = [Piece(text) for text in (wanted.group, wanted.topic, wanted.filter)]
-            what = ffi.new("struct gateway_popped *", (*(each.slice for each in texts), wanted.is_sql))
             if not lib.gateway_pop_open(self._gateway, what, held, ffi.new("struct session_shape *", shape)):
                 raise Full(f"cannot hand out to the group {wanted.group!r}: too many groups and topics are popped")
         except BaseException:

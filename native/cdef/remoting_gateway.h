@@ -58,6 +58,7 @@ struct gateway_popped {
     struct slice group, topic, filter;
     bool sql;
 };
+bool gateway_pop_known(const struct gateway *gateway, const struct gateway_popped *what);
 bool gateway_pop_open(struct gateway *gateway, const struct gateway_popped *what, void *memory, const struct session_shape *shape);
 struct gateway_pop_end {
     void *memory;

@@ -133,6 +133,7 @@ struct gateway_popped {
 };
 /* A session that is a worker of the group, by which the gateway hands out: `memory` is the session of this shape, mapped read-write until
  * gateway_pop_over names it. False: no memory, or too many. */
+bool gateway_pop_known(const struct gateway *gateway, const struct gateway_popped *what); /* there is one */
 bool gateway_pop_open(struct gateway *gateway, const struct gateway_popped *what, void *memory, const struct session_shape *shape);
 
 /* A session of which the gateway has no more use, to be closed and unmapped. False: no more. */

@@ -25,6 +25,11 @@ static void ask_for_rings(struct gateway *gateway, const struct pop_link *link, 
         atomic_fetch_and_explicit(word, ~bit, memory_order_relaxed);
 }
 
+bool gateway_pop_known(const struct gateway *gateway, const struct gateway_popped *what)
+{
+    return pop_link_find(gateway, what->group, what->topic, what->sql, what->filter);
+}
+
 bool gateway_pop_open(struct gateway *gateway, const struct gateway_popped *what, void *memory, const struct session_shape *shape)
 {
     struct attachment *const tree = gateway->tree;

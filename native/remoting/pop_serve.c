@@ -142,6 +142,10 @@ bool pop_serve(struct gateway *gateway, struct pop_link *link, const struct pop_
         CRASH_POINT("pop_serve_answered");
     }
     reader_release(reader);
+    if (!served) { /* there is no room for a lease, so somebody else may have it */
+        pop_link_answer(link, WORK_GIVE_BACK, range.slot, range.first, range.count, 0, NULL);
+        next = range.first + range.count;
+    }
     used(link, (uint32_t)(next - range.first));
     return served;
 }

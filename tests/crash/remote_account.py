@@ -92,21 +92,21 @@ def _settle_popped(
     """Deliveries are counted, and counts never fall, so that one behind the delivery that was acknowledged has a larger number.
     The rest comes to a worker, if the last clients' time for it is over."""
     wrong = [f"{place} was popped again, and was done" for place, tried in done.items() if handed[place] > tried]
-    left = messages - done.keys()
+    came = set(handed)
     with client.work_session(POPPING, [REMOTE]) as worker:
 
-        def taken() -> bool:
+        def finished() -> bool:
             for each in worker.take(50, timeout=0.1):  # few at a time: each may be in a file of its own
                 place = each.message.queue, each.message.offset
                 if each.message.topic == REMOTE:
-                    left.discard(place)
+                    came.add(place)
                     if place in done:
                         wrong.append(f"{place} was handed out at the end, and was done")
                 worker.ack([each])
-            return not left
+            return not sum(queue.lag_messages for queue in client.group(POPPING).queues if queue.topic == REMOTE)
 
-        until(taken, "what was not acknowledged")
-    return wrong
+        until(finished, "what was not acknowledged")
+    return wrong + [f"{place} came to nobody" for place in messages - came]
 
 
 def _lines(path: Path) -> dict[str, list[list[int]]]:
