@@ -21,7 +21,7 @@ class Allocator(CoreActor):
 
     def __init__(self, tree: Tree) -> None:
         super().__init__(tree, PAGE_ALLOCATOR)
-        self._trouble = Trouble(tree.settings.name)
+        self._trouble = Trouble()
 
     def need(self) -> None:
         """Makes the next CommitLog file. A lack of room does not make this actor fail: senders get the error, and it tries

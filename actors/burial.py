@@ -29,7 +29,7 @@ class Burial:
         self._layout = tree.settings.layout
         self._topics = TopicTable(tree.topics)
         self._reput = reput
-        self._complaints = Complaints(tree.settings.name)
+        self._complaints = Complaints()
         self._done = 0  # how often the coordinator had asked at the last look that left nothing
         if self._topics.burials:
             lib.topics_raise_buried(tree.topics)  # a predecessor may have died between removing files and this

@@ -54,7 +54,7 @@ class CheckBacks:
         self._until: dict[int, int] = {}  # by the monotonic clock: until then another process may be at it
         self._loaded = False
         self._tidy_above = SETTLED_MAX  # entries
-        self._trouble = Trouble(settings.name)
+        self._trouble = Trouble()
 
     def take(self, halves: Iterable[Asked]) -> list[Answer]:
         """For each of them: ("check", its number): the process has it now, until the interval is over. ("give up", ...): so

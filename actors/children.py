@@ -5,20 +5,24 @@ from __future__ import annotations
 import os
 import signal
 import sys
-import traceback
+import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from orbitmq.actors import events
+from orbitmq.actors.child_output import ChildOutput
+from orbitmq.actors.death import Death
+from orbitmq.actors.events import ERROR_OUTPUT
 from orbitmq.actors.spec import ChildSpec
 from orbitmq.errors import OrbitError
 from orbitmq.native._core import lib
 
 # These signals wake the supervisor's loop. A child must not run the supervisor's Python handlers for them before it has its
 # own.
-SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1)
 
 
 @dataclass(slots=True)
@@ -33,6 +37,7 @@ class Child:
     failure: OrbitError | None = None
     ended_well: bool = False
     deaths: deque[float] = field(default_factory=deque)
+    output: ChildOutput | None = None
 
     @property
     def alive(self) -> bool:
@@ -45,22 +50,29 @@ class Child:
             self.deaths.popleft()
         return len(self.deaths) > restarts
 
-    def reaped(self) -> str:
-        """Collects the dead process. Returns how it ended, in words."""
+    def reaped(self) -> Death:
+        """Collects the dead process, and what it left in its pipe."""
         _, status = os.waitpid(self.pid, 0)
         os.close(self.pidfd)
-        self.pid, self.pidfd, self.running = 0, -1, False
+        words = self.output.end() if self.output is not None else ()
         code = os.waitstatus_to_exitcode(status)
+        death = Death(self.spec.id, self.pid, self.epoch, time.time(), _how(code), words)
+        self.pid, self.pidfd, self.running, self.output = 0, -1, False, None
         self.ended_well = code == 0
-        if code >= 0:
-            return f"exit code {code}"
-        with suppress(ValueError):
-            return signal.Signals(-code).name
-        return f"signal {-code}"
+        return death
 
 
-def child_process(main: Callable[[], int], keep: Iterable[int]) -> int:
-    """Forks. The child runs main and exits with its result; it has no descriptors but the standard ones and `keep`.
+def _how(code: int) -> str:
+    if code >= 0:
+        return f"exit code {code}"
+    with suppress(ValueError):
+        return signal.Signals(-code).name
+    return f"signal {-code}"
+
+
+def child_process(main: Callable[[], int], keep: Iterable[int], output: ChildOutput) -> int:
+    """Forks. The child runs main and exits with its result; it has no descriptors but the standard ones and `keep`. What it
+    says goes to `output`.
 
     Call it from the supervisor's only thread: a fork in a process with other threads may copy a lock that nobody will ever
     release.
@@ -71,18 +83,23 @@ def child_process(main: Callable[[], int], keep: Iterable[int]) -> int:
     try:
         pid = os.fork()
         if pid == 0:
-            _child(main, parent, set(keep))
+            _child(main, parent, set(keep), output)
     finally:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+    output.forked(pid)
     return pid
 
 
-def _child(main: Callable[[], int], parent: int, keep: set[int]) -> None:
+def _child(main: Callable[[], int], parent: int, keep: set[int], output: ChildOutput) -> None:
     code = 1
     try:
+        os.dup2(output.writer, ERROR_OUTPUT)
+        events.attach(output.actor, events.Outlet().give)
         signal.set_wakeup_fd(-1)
         for number in SIGNALS:
             signal.signal(number, signal.SIG_DFL)
+        # Whoever has a log file reopened may send this to all processes.
+        signal.signal(signal.SIGUSR1, signal.SIG_IGN)
         if not lib.process_tie(parent):
             os._exit(1)
         _close_others(keep)
@@ -90,10 +107,9 @@ def _child(main: Callable[[], int], parent: int, keep: set[int]) -> None:
         code = main()
         sys.stdout.flush()
         sys.stderr.flush()
-    except BaseException:
+    except BaseException as error:
         with suppress(BaseException):
-            traceback.print_exc()
-            sys.stderr.flush()
+            events.error(f"ended by an exception: {error!r}", error)
     finally:
         # Never return into the supervisor's frames: their clean-up is the supervisor's alone.
         os._exit(code)

@@ -1,21 +1,20 @@
-"""Lines about clients on the broker's error output, limited so that no client can fill a disk with them."""
+"""Lines about clients in the broker's log, limited so that no client can fill a disk with them."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
 
-from orbitmq.actors.events import say
+from orbitmq.actors import events
 
 LINES_AT_ONCE = 20
 LINES_PER_S = 1.0
 
 
 class Complaints:
-    """A bucket of lines that fills with time. The next line says how many were left out. broker: its name."""
+    """A bucket of lines that fills with time. The next line says how many were left out."""
 
-    def __init__(self, broker: str, clock: Callable[[], float] = time.monotonic) -> None:
-        self._broker = broker
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._room = float(LINES_AT_ONCE)
         self._looked = clock()
@@ -29,6 +28,8 @@ class Complaints:
             self._left_out += 1
             return
         self._room -= 1
-        more = f" ({self._left_out:,} lines like it were left out)" if self._left_out else ""
-        self._left_out = 0
-        say(self._broker, f"{text}{more}")
+        left_out, self._left_out = self._left_out, 0
+        if left_out:
+            events.warn(f"{text} ({left_out:,} lines like it were left out)", left_out=left_out)
+        else:
+            events.warn(text)

@@ -10,17 +10,16 @@ import os
 import selectors
 import signal
 import socket
-import sys
 import time
 from contextlib import suppress
 from typing import Any
 
+from orbitmq.actors import events
 from orbitmq.actors.actor import Actor
 from orbitmq.actors.caller import Share
 from orbitmq.actors.complaints import Complaints
 from orbitmq.actors.descriptor_store import DescriptorKeeper
 from orbitmq.actors.door import Door
-from orbitmq.actors.events import say
 from orbitmq.actors.group_clock import GroupClock
 from orbitmq.actors.group_commits import CommitTable
 from orbitmq.actors.group_registry import GroupRegistry
@@ -28,6 +27,7 @@ from orbitmq.actors.offsets import Offsets
 from orbitmq.actors.operations import Operations
 from orbitmq.actors.pages import PAGE_COORDINATOR
 from orbitmq.actors.peer import Peer
+from orbitmq.actors.post import received
 from orbitmq.actors.process_id import ProcessId
 from orbitmq.actors.sessions import Session, Sessions
 from orbitmq.actors.topic_registry import TopicRegistry
@@ -59,14 +59,14 @@ class Coordinator(Actor):
         shares = Share("topics", settings.topic_capacity, percent), Share("queues", settings.queue_capacity, percent)
         for note in (*config.fallbacks(settings.layout), *purged.faults(settings.layout)):
             if note not in tree.notes:  # damaged since the start
-                say(settings.name, note.text)
+                events.warn(note.text)
                 tree.notes = (*tree.notes, note)
         self.topics = TopicRegistry(settings.layout, tree.topics, shares, read_only=settings.read_only)
         self.offsets = Offsets(tree.settings.layout, CommitTable(tree))
         self.groups = GroupRegistry(tree, self.topics, self.offsets)
         self.sessions = Sessions(tree, DescriptorKeeper(tree.keeper), self._watch, self._forget, self._session_ended)
         self.groups.sessions = self.sessions
-        self._group_clock = GroupClock(tree.settings.name, self.groups, self.sessions)
+        self._group_clock = GroupClock(self.groups, self.sessions)
         self.work = WorkRegistry(
             tree, self.topics, self.offsets, self.groups, lambda slot, epoch: self.sessions.mapped(slot, epoch) is not None
         )
@@ -84,7 +84,7 @@ class Coordinator(Actor):
             self.sessions.close(session)
         self._look_again_s = SETTLE_S
         self._busy: set[Peer] = set()  # their questions must wait for others' turns
-        self._complaints = Complaints(tree.settings.name)
+        self._complaints = Complaints()
         # Offsets that wait for the log below them to be on disk: (offsets, the log's end when they were taken).
         self._pending: tuple[config.Offsets, int] | None = None
         # Due at once: if the interval began anew with each life, a coordinator that dies often would never write.
@@ -128,13 +128,13 @@ class Coordinator(Actor):
     def _serve(self, timeout: float) -> int:
         ready = self._selector.select(0 if self._busy else timeout)
         busy, self._busy = self._busy, set()
-        for key, events in ready:
+        for key, happened in ready:
             current = self._selector.get_map().get(key.fd)
             if current is None or current.data is not key.data:
                 continue  # another peer in this round has ended it
             if isinstance(key.data, Peer):
                 busy.discard(key.data)
-                self._serve_peer(key.data, events)
+                self._serve_peer(key.data, happened)
             else:
                 key.data()
         for peer in busy:
@@ -169,7 +169,8 @@ class Coordinator(Actor):
             crash_point("coordinator_performed")
         except Exception as error:
             if not isinstance(error, OrbitError):
-                sys.excepthook(type(error), error, error.__traceback__)
+                operation = str(question.get("op"))[:80]
+                events.error(f"could not answer {operation!r} of process {peer.pid}: {error!r}", error)
             peer.answer({"id": number, **error_map(error)})
         else:
             peer.answer({"id": number, "ok": value}, descriptors)
@@ -181,16 +182,18 @@ class Coordinator(Actor):
         self._door.leave(peer)
 
     def _on_post(self) -> None:
-        """The supervisor had to bind the control socket again."""
+        """The supervisor had to bind the control socket again, or an actor has died."""
         assert self.tree.post is not None
-        data, descriptors = b"", list[int]()
-        with suppress(ConnectionError):
-            data, descriptors, _, _ = socket.recv_fds(self.tree.post, 64, 1)
-        if not data:
+        found = received(self.tree.post)
+        if found is None:
             self._selector.unregister(self.tree.post)  # the supervisor is dead, and this process is about to die
-        elif descriptors:
-            self._door.replace(socket.socket(fileno=descriptors[0]))
+            return
+        listener, death = found
+        if listener is not None:
+            self._door.replace(listener)
             crash_point("coordinator_moved")
+        if death is not None:
+            self.tree.deaths[death.actor] = death
 
     # ---- clients' deaths
 
@@ -234,7 +237,7 @@ class Coordinator(Actor):
                     crash_point("coordinator_stored")
                 except OSError as error:
                     # Tried again with the next snapshot. Until then a power cut repeats work.
-                    say(self.tree.settings.name, f"cannot write the groups' offsets: {error}")
+                    events.warn(f"cannot write the groups' offsets: {error}")
         elif time.monotonic() >= self._persist_at:
             self._persist_at = time.monotonic() + self.tree.settings.offsets_interval_s
             self.groups.collect()

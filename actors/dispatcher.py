@@ -29,7 +29,7 @@ class Dispatcher(CoreActor):
 
     def __init__(self, tree: Tree) -> None:
         super().__init__(tree, PAGE_DISPATCHER)
-        self._complaints = Complaints(tree.settings.name)
+        self._complaints = Complaints()
         self._version = -1  # of the plan taken last
         self._kept = tree.settings.read_only  # nothing more is to be done for what is put into the log
         self._said = ""  # why it cannot be put there

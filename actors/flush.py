@@ -9,8 +9,8 @@ from __future__ import annotations
 import threading
 import time
 
+from orbitmq.actors import events
 from orbitmq.actors.actor import CoreActor
-from orbitmq.actors.events import say
 from orbitmq.actors.expiry_clock import ExpiryClock
 from orbitmq.actors.pages import PAGE_FLUSH
 from orbitmq.actors.queue_sync import QueueSync, SyncError
@@ -45,7 +45,7 @@ class Flush(CoreActor):
             stopping=self._ended.is_set,
             synced=lambda: self._sync.position,
         )
-        self._trouble = Trouble(tree.settings.name)
+        self._trouble = Trouble()
         self._duty = threading.Thread(target=self._duties, name="duties", daemon=True)
         if not tree.settings.read_only:
             self._duty.start()
@@ -97,14 +97,13 @@ class Flush(CoreActor):
             try:
                 self._sync.run()
             except SyncError as error:
-                say(
-                    self.tree.settings.name,
+                events.error(
                     f"could not sync queues and index: {error}; they are synced no more, and the next start makes anew what "
                     "the disk may lack",
                 )
             except OSError as error:
                 # The checkpoint stays where it was, so the next start reads more of the log. Nothing is lost.
-                say(self.tree.settings.name, f"cannot sync the store's queues: {error}")
+                events.warn(f"cannot sync the store's queues: {error}")
             self._expire()
             pause = max(DUTY_S, (time.monotonic() - began) / DUTY_SHARE)
 
@@ -130,10 +129,9 @@ class Flush(CoreActor):
         lib.control_set_clock_ahead(control, ahead)
         crash_point("flush_clock_seen")
         if ahead and not before:
-            say(
-                self.tree.settings.name,
+            events.warn(
                 f"the clock is {ahead / HOUR_MS:,.1f} hours ahead of the time that has passed: nothing is removed by age until "
                 "it comes back, or 'orbitmq clock --believe' says that it is right",
             )
         elif before and not ahead:
-            say(self.tree.settings.name, "the clock is believed again: messages expire by age")
+            events.info("the clock is believed again: messages expire by age")

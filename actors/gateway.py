@@ -51,7 +51,7 @@ class Gateway(CoreActor):
     def __init__(self, tree: Tree) -> None:
         assert tree.gateway is not None
         super().__init__(tree, PAGE_GATEWAY, tree.gateway.fileno())
-        self._complaints = Complaints(tree.settings.name)
+        self._complaints = Complaints()
         self._pulled = ffi.new("struct gateway_commit *")
         self._memory: mmap.mmap | None = None
         settings = tree.settings

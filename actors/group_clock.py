@@ -12,7 +12,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from orbitmq.actors.events import say
+from orbitmq.actors import events
 from orbitmq.actors.group_registry import GroupRegistry
 from orbitmq.actors.sessions import Session, Sessions
 
@@ -23,12 +23,7 @@ STEADY_S = 1.0  # how long every member is then given
 
 
 class GroupClock:
-    """name: of the broker, for log lines."""
-
-    def __init__(
-        self, name: str, groups: GroupRegistry, sessions: Sessions, clock_ns: Callable[[], int] = time.monotonic_ns
-    ) -> None:
-        self._name = name
+    def __init__(self, groups: GroupRegistry, sessions: Sessions, clock_ns: Callable[[], int] = time.monotonic_ns) -> None:
         self._groups = groups
         self._sessions = sessions
         self._clock_ns = clock_ns
@@ -67,10 +62,11 @@ class GroupClock:
         if now < self._steady_at_s:
             return shortest
         for name, session, limit_ms in late:
-            say(
-                self._name,
+            events.warn(
                 f"the group {name!r} goes on without the consumer of process {session.process.pid}: it has made no call for "
                 f"{limit_ms / 1000:g} s, its max_poll_interval",
+                group=name,
+                process=session.process.pid,
             )
             self._groups.leave(session, name)
         return shortest

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from orbitmq.actors.events import say
+from orbitmq.actors import events
 from orbitmq.actors.kept_note import KeptNote
 from orbitmq.actors.tree import Tree
 from orbitmq.native._core import ffi, lib
@@ -35,8 +35,7 @@ def restore(tree: Tree, writer: Any) -> None:
             known = GroupCommits()
             group_commits.store(tree.settings.layout, known)
         if known.next < bounds.minimum:
-            say(
-                tree.settings.name,
+            events.warn(
                 f"cannot know where some groups are: retention has removed {bounds.minimum - known.next:,} of their "
                 f"records, and the note of them, {tree.settings.layout.group_commits}, is missing, damaged or old; groups "
                 "that only they name begin as new ones",

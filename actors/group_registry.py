@@ -18,9 +18,9 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
+from orbitmq.actors import events
 from orbitmq.actors.caller import Caller, Share
 from orbitmq.actors.commit_files import CommitFiles
-from orbitmq.actors.events import say
 from orbitmq.actors.group_configs import GroupConfigs
 from orbitmq.actors.groups import EARLIEST, LATEST, Group, Member, check_group_name, in_use, instance_in_use
 from orbitmq.actors.offsets import Offsets
@@ -176,7 +176,7 @@ class GroupRegistry:
             if not caller.rules:
                 raise  # otherwise nobody would know who owns it
             # Only RocketMQ needs this. It is tried again when the group begins the next time.
-            say(self._tree.settings.name, f"cannot write down the group {name!r}: {error}")
+            events.warn(f"cannot write down the group {name!r}: {error}", group=name)
 
     def assignment(self, session: Session, name: Any) -> dict[str, Any]:
         """{"group": index, "epoch":, "queues": [[topic, queue, queue slot, start offset], ...], "since": [epoch, ...],
@@ -497,4 +497,4 @@ class GroupRegistry:
             self._forgetful = True
 
     def _complain(self, text: str) -> None:
-        say(self._tree.settings.name, text)
+        events.warn(text)

@@ -23,7 +23,7 @@ class KeptNote(ABC, Generic[Note]):
         self._interval_s = tree.settings.offsets_interval_s
         self._keep_at = time.monotonic() + self._interval_s
         self._next: tuple[Note, int] | None = None  # what to write once the log is on disk up to there
-        self._trouble = Trouble(tree.settings.name)
+        self._trouble = Trouble()
 
     def tick(self) -> None:
         if time.monotonic() >= self._keep_at and not self._tree.settings.read_only:

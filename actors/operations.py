@@ -287,7 +287,7 @@ class Operations(Administration):
         return [[topic, queue, offset] for (topic, queue), offset in sorted(offsets.items())]
 
     def status(self, peer: Peer, question: dict[str, Any]) -> Any:
-        """Groups and sessions, and the notes of the start; everything else is in shared memory."""
+        """Groups and sessions, the notes of the start, and how actors died; everything else is in shared memory."""
         self._groups.collect()
         self._work.collect()
         sessions = [session_map(session) for session in self._sessions]
@@ -295,7 +295,11 @@ class Operations(Administration):
         lost = sorted({note.lost for note in notes if note.lost})
         listens = self._tree.listens
         texts = [note.text for note in notes]
-        return {"groups": self._group_list(), "sessions": sessions, "notes": texts, "lost": lost, "listens": listens}
+        deaths = [asdict(death) for death in self._tree.deaths.values()]
+        groups = self._group_list()
+        return {
+            "groups": groups, "sessions": sessions, "notes": texts, "lost": lost, "listens": listens, "deaths": deaths,
+        }  # fmt: skip
 
     def settings(self, peer: Peer, question: dict[str, Any]) -> Any:
         """[[name, value, source], ...] of the settings that the tree runs with."""

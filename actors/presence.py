@@ -12,7 +12,7 @@ import socket
 from contextlib import suppress
 from pathlib import Path
 
-from orbitmq.actors.events import say
+from orbitmq.actors import events
 from orbitmq.actors.trouble import Trouble
 from orbitmq.errors import OrbitError, SettingError
 from orbitmq.shm import runtime
@@ -36,7 +36,7 @@ class Presence:
         self._settings = settings
         self._lock = lock
         self._generation = 0  # says that nobody can attach yet
-        self._trouble = Trouble(settings.name)
+        self._trouble = Trouble()
         self._written: FileId | None = None
         self._bound: FileId | None = None
         self._listener: socket.socket | None = None
@@ -65,7 +65,7 @@ class Presence:
             self._trouble.say(f"clients cannot find this broker by its name, and it tries again: {error}")
             return
         self._trouble.over()
-        self._say("what clients find this broker by was gone, and is there again")
+        events.warn("what clients find this broker by was gone, and is there again")
 
     def leave(self) -> None:
         """Removes every name by which others could find the tree."""
@@ -163,9 +163,6 @@ class Presence:
 
     def _folder(self) -> Path:
         return runtime.runtime_folder().absolute()
-
-    def _say(self, text: str) -> None:
-        say(self._settings.name, text)
 
 
 def _file(path: Path) -> FileId | None:

@@ -11,6 +11,7 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
+from orbitmq.actors.child_output import ChildOutput
 from orbitmq.actors.children import child_process
 from orbitmq.actors.starter import Starter
 from orbitmq.errors import BrokerBroken
@@ -29,20 +30,22 @@ def run_recovery(
     wakes: tuple[int | Starter, ...],
     stopping: Callable[[], bool],
     progress: Callable[[str], None],
+    output: ChildOutput,
 ) -> RecoveryReport | None:
     """The report; None if the tree was told to stop meanwhile.
 
     lock: the descriptor that holds the store; the child holds it as well. wakes: one of them becomes readable when it is time
-        to ask whether the tree is `stopping`.
+        to ask whether the tree is `stopping`. output: takes what the process says.
     Raises: what recovery raised; BrokerBroken: the process died.
     """
     reader, writer = os.pipe()
-    pid = child_process(lambda: _recover(settings, writer), keep={writer, lock})
+    pid = child_process(lambda: _recover(settings, writer), keep={writer, lock}, output=output)
     os.close(writer)
     try:
-        return _receive(pid, reader, wakes, stopping, progress)
+        return _receive(pid, reader, wakes, stopping, progress, output)
     finally:
         os.close(reader)
+        output.end()
 
 
 def _recover(settings: TreeSettings, writer: int) -> int:
@@ -66,9 +69,14 @@ def _recover(settings: TreeSettings, writer: int) -> int:
 
 
 def _receive(
-    pid: int, reader: int, wakes: tuple[int | Starter, ...], stopping: Callable[[], bool], progress: Callable[[str], None]
+    pid: int,
+    reader: int,
+    wakes: tuple[int | Starter, ...],
+    stopping: Callable[[], bool],
+    progress: Callable[[str], None],
+    output: ChildOutput,
 ) -> RecoveryReport | None:
-    content = bytearray()
+    content, heard = bytearray(), True
     while True:
         while len(content) >= _LENGTH.size:
             (size,) = _LENGTH.unpack_from(content)
@@ -85,7 +93,10 @@ def _receive(
                 raise value
             report: RecoveryReport = value
             return report
-        ready, _, _ = select.select([reader, *(each for each in wakes if isinstance(each, int) or each.listens)], [], [])
+        listened = [each for each in wakes if isinstance(each, int) or each.listens]
+        ready, _, _ = select.select([reader, *listened, *([output] if heard else [])], [], [])
+        if output in ready:
+            heard = output.hear()
         if stopping():
             os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
@@ -96,6 +107,6 @@ def _receive(
                 _, status = os.waitpid(pid, 0)
                 raise BrokerBroken(
                     f"could not recover the store: the process that recovers it died ({os.waitstatus_to_exitcode(status)})",
-                    hint="its error output says why; it is safe to start the broker again",
+                    hint="its log says why; it is safe to start the broker again",
                 )
             content += piece

@@ -11,10 +11,10 @@ import os
 import select
 from contextlib import closing
 
+from orbitmq.actors import events
 from orbitmq.actors.actor import CoreActor
 from orbitmq.actors.burial import Burial
 from orbitmq.actors.complaints import Complaints
-from orbitmq.actors.events import say
 from orbitmq.actors.pages import PAGE_REPUT
 from orbitmq.actors.tree import Tree
 from orbitmq.errors import BrokerError, Full, StoreError
@@ -33,7 +33,7 @@ class Reput(CoreActor):
 
     def __init__(self, tree: Tree) -> None:
         super().__init__(tree, PAGE_REPUT)
-        self._complaints = Complaints(tree.settings.name)
+        self._complaints = Complaints()
         self._burial = None if tree.settings.read_only else Burial(tree, self.handle)
 
     def run(self, limit_ms: int) -> None:
@@ -80,10 +80,11 @@ class Reput(CoreActor):
     def _say_stopped(self, why: str) -> None:
         size = self.tree.settings.files.log_file_size
         path = self.tree.settings.layout.log_file(self._position - self._position % size)
-        say(
-            self.tree.settings.name,
+        events.error(
             f"the record at physical offset {self._position:,} ({path}) {why}; nothing from there on can be read, and "
             "no message is taken until the broker is started again",
+            offset=self._position,
+            path=str(path),
         )
 
     def _adopt(self, topic: str, queues: int) -> None:

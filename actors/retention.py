@@ -24,7 +24,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 
-from orbitmq.actors.events import say
+from orbitmq.actors import events
 from orbitmq.actors.expiry_clock import wall_clock_ms
 from orbitmq.actors.tree import Tree
 from orbitmq.errors import OrbitError
@@ -98,10 +98,11 @@ class Retention:
         if removed.whole:
             self._trimmed = end
         if removed.log:
-            say(
-                self._tree.settings.name,
+            events.info(
                 f"retention removed {removed.log:,} log files, {removed.queue:,} of queues and {removed.index:,} of "
                 f"the index; the log begins at {end:,}",
+                begin=end,
+                log_files=removed.log,
             )
         return removed
 
@@ -180,8 +181,7 @@ class Retention:
             return end
         if self._says_why:
             self._says_why = False
-            say(
-                self._tree.settings.name,
+            events.info(
                 f"retention keeps the log from {oldest[0]:,} on, although it is older than asked: a message waits there until "
                 f"{when(oldest[1])}",
             )
@@ -194,16 +194,14 @@ class Retention:
         self._waiting.refresh()
         lost = self._waiting.count(topics, end)
         if lost:
-            say(
-                self._tree.settings.name,
+            events.warn(
                 f"retention removes {lost:,} delayed messages before their time, because the log may take "
                 f"{self._kept.size:,} bytes at most; raise retention_bytes if such messages must come",
             )
 
         ended = int(lib.control_count_open_halves(self._tree.control, *self._waiting.halves(topics, end)))
         if ended:
-            say(
-                self._tree.settings.name,
+            events.warn(
                 f"retention removes the half messages of {ended:,} open transactions, which cannot be committed any more, "
                 f"because the log may take {self._kept.size:,} bytes at most; raise retention_bytes if they must stay",
             )

@@ -34,7 +34,7 @@ class Scheduler(CoreActor):
         super().__init__(tree, PAGE_SCHEDULER)
         self._interval_s = tree.settings.offsets_interval_s
         self._keep_at = time.monotonic()  # at once: a scheduler that dies often must not put it off each time
-        self._trouble = Trouble(tree.settings.name)
+        self._trouble = Trouble()
         self._files = Delays()  # what they say
         self._writing: threading.Thread | None = None  # what is due does not wait for the disk
         self._outcome: Delays | OSError = self._files

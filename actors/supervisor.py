@@ -6,6 +6,8 @@ It touches no ring, because it must outlive whatever corrupts one. All of its wo
 forks. When it ends, the tree ends: every actor has a parent-death signal, and the kernel releases the lock of the store with
 the last of them.
 
+It gathers what the actors say, and writes it (event_log.py). SIGUSR1 has it reopen the log file.
+
 Lines of JSON go to the descriptor, a socket, until the tree runs or has failed to start:
     {"progress": text}    {"ready": {"name":, "pid":, "generation":, "store":}}    {"error": ..., as in shm/frames.py}
 A byte comes back when the tree may run without its starter (starter.py).
@@ -15,8 +17,8 @@ from __future__ import annotations
 
 import gc
 import json
+import logging
 import os
-import resource
 import select
 import selectors
 import signal
@@ -24,28 +26,34 @@ import socket
 import sys
 import time
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from orbitmq.actors import ground
+from orbitmq.actors import events, ground
 from orbitmq.actors.actor import Stopping, live
 from orbitmq.actors.catch_up import LOOK_S, CatchUp
+from orbitmq.actors.child_output import ChildOutput
 from orbitmq.actors.children import Child, child_process
+from orbitmq.actors.death import Death
+from orbitmq.actors.descriptor_limit import raise_descriptor_limit
 from orbitmq.actors.descriptor_store import DescriptorStore
-from orbitmq.actors.events import say
+from orbitmq.actors.event_log import EventLog
 from orbitmq.actors.news import News
 from orbitmq.actors.pages import PAGE_DISPATCHER, PAGE_REPUT, PAGE_SUPERVISOR
+from orbitmq.actors.post import Post
 from orbitmq.actors.recovery import run_recovery
 from orbitmq.actors.spec import ChildSpec, child_specs
 from orbitmq.actors.starter import Starter
 from orbitmq.actors.tree import Tree
-from orbitmq.errors import BrokerBroken, OrbitError, SettingError
+from orbitmq.errors import BrokerBroken, OrbitError
 from orbitmq.errors.remedy import hint
 from orbitmq.native._core import lib
+from orbitmq.shm import runtime
 from orbitmq.shm.counters import ActorState
 from orbitmq.shm.crash_point import crash_point
+from orbitmq.shm.event import LEVELS
 from orbitmq.shm.frames import error_map
-from orbitmq.shm.means import DESCRIPTORS_MIN
 from orbitmq.store.access import PRIVATE_UMASK
 from orbitmq.store.file_places import misplaced
 from orbitmq.store.file_system import disk_error
@@ -54,6 +62,7 @@ from orbitmq.store.recovery.report import RecoveryReport
 from orbitmq.store.recovery.table import Ending
 from orbitmq.store.setting_sources import VARIABLES, Resolved, resolve
 from orbitmq.store.setting_text import mistyped
+from orbitmq.store.tree_settings import TreeSettings
 
 BEAT_S = 1.0  # longest wait between two heartbeats
 ASK_AGAIN_S = 0.05  # when an actor is asked again to stop: the first signal may have come just before it went to sleep
@@ -66,8 +75,10 @@ class Supervisor:
     Raises (from every method that starts something): what prevents the start, ready for the starter of the broker.
     """
 
-    def __init__(self, start: Resolved, ready: int, *, allow_deletion: bool = False) -> None:
+    def __init__(self, start: Resolved, ready: int, log: EventLog, *, allow_deletion: bool = False) -> None:
         self.settings = settings = start.settings
+        self._log = log
+        self._reopen_asked = False
         self._told = start.told
         self._allow_deletion = allow_deletion
         self._starter = Starter(ready)
@@ -79,8 +90,7 @@ class Supervisor:
         self._news = News()
         self._descriptors = DescriptorStore()
         self._line: socket.socket | None = None
-        self._post: socket.socket | None = None
-        self._posted: socket.socket | None = None  # the control socket that the coordinator has
+        self._post = Post()
         self._signal_pipe = self._catch_signals()
         self._owner = self._watch_owner()
         specs = child_specs(settings.lanes, together=settings.together, gateway=bool(settings.listen))
@@ -90,22 +100,26 @@ class Supervisor:
     def run(self) -> int:
         """The tree's whole life. Returns the exit code."""
         self._show("supervisor")
-        _raise_descriptor_limit()
+        raise_descriptor_limit()
         self._ground = prepared = ground.Ground.take(self.settings)
         try:
             wakes = (self._signal_pipe, self._starter)
-            report = run_recovery(self.settings, prepared.lock.descriptor, wakes, self._stopping_before, self._progress)
+            output, lock = self._output("recovery"), prepared.lock.descriptor
+            report = run_recovery(self.settings, lock, wakes, self._stopping_before, self._progress, output)
             if report is None or self._stopping():
                 return 0
             usual = report.ending in (Ending.EMPTY, Ending.STOPPED)
             for line in [note.text for note in report.notes] if usual else report.lines():
-                self._log(line)
+                events.warn(line)
             prepared.build(report)
             if not self._allow_deletion:
                 prepared.refuse_deletion()
             self._start_all(prepared.tree, report)
             self._watch()
+            events.info("stops")
             clean = self._stop_all(prepared.tree) and prepared.close_cleanly()
+            if clean:
+                events.info("has stopped; the store is flushed and closed")
             if self._broken is None and not clean:
                 raise BrokerBroken("the broker did not stop cleanly", hint="start it again: the next start recovers the store")
         finally:
@@ -149,7 +163,7 @@ class Supervisor:
             raise self._broken
         if not self._stopping():
             if catch_up.given_up:
-                self._log(f"reput made no progress for {self.settings.start_grace_s:g} s; queues end before the log does")
+                events.warn(f"reput made no progress for {self.settings.start_grace_s:g} s; queues end before the log does")
             crash_point("supervisor_started")
             assert self._ground is not None
             self._ground.caught_up()
@@ -157,9 +171,10 @@ class Supervisor:
             lib.control_set_tree_state(tree.control, lib.TREE_RUNNING)
             crash_point("supervisor_running")
             told = self._ground.describe()
-            self._post_listener()
+            self._post.look(self._ground.presence.listener)
             self._is_told = True
             self._say({"ready": told})
+            events.info(f"runs on the store {told['store']}", version=runtime.version(), generation=told["generation"])
             crash_point("supervisor_told")
 
     def _fork(self, child: Child) -> None:
@@ -172,18 +187,28 @@ class Supervisor:
         tree.keeper = tree.post = None
         if spec.serves:
             self._line, tree.keeper = self._fresh_line()
-            tree.post = self._fresh_post()
-            tree.listener = self._posted = self._ground.presence.listener
+            tree.listener = self._ground.presence.listener
+            tree.post = self._post.fresh(tree.listener)
             keep |= {tree.listener.fileno(), tree.keeper.fileno(), tree.post.fileno(), tree.wake_memfd}
         if tree.gateway is not None and (spec.listens or _RINGERS & set(spec.pages)):
             keep |= {tree.gateway.fileno(), tree.gateway_event} if spec.listens else {tree.gateway_event}
-        child.pid = child_process(lambda: self._actor(spec, tree), keep)
+        child.output = output = self._output(spec.id)
+        child.pid = child_process(lambda: self._actor(spec, tree), keep, output)
         crash_point("supervisor_forked")
+        self._selector.register(output, selectors.EVENT_READ, lambda: self._hear(output))
+        events.debug(f"starts {spec.id} as process {child.pid}", life=child.epoch)
         child.pidfd = os.pidfd_open(child.pid)
         self._selector.register(child.pidfd, selectors.EVENT_READ, lambda: self._on_death(child))
         for end in (tree.keeper, tree.post):
             if end is not None:
                 end.close()
+
+    def _output(self, actor: str) -> ChildOutput:
+        return ChildOutput(actor, self._log.write)
+
+    def _hear(self, output: ChildOutput) -> None:
+        if not output.hear():
+            self._selector.unregister(output)
 
     def _actor(self, spec: ChildSpec, tree: Tree) -> int:
         """Runs in the child: an actor's whole life."""
@@ -209,14 +234,6 @@ class Supervisor:
         self._selector.register(ours, selectors.EVENT_READ, self._on_line)
         return ours, theirs
 
-    def _fresh_post(self) -> socket.socket:
-        """The new coordinator's end of a pair through which it can get another control socket."""
-        if self._post is not None:
-            self._post.close()
-        self._post, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self._post.setblocking(False)
-        return theirs
-
     # ---- watching
 
     def _watch(self) -> None:
@@ -238,27 +255,27 @@ class Supervisor:
                 "prevents it); start the broker again, nothing that was acknowledged is lost",
                 path=str(gone),
             )
-            self._log(f"another program removed this broker's shared memory, {gone}; stopping")
+            events.error(f"another program removed this broker's shared memory, {gone}; stopping", path=str(gone))
             return
         self._ground.presence.look()
-        self._post_listener()
-
-    def _post_listener(self) -> None:
-        """Hands the coordinator the control socket that is bound now. If the coordinator does not take it, the next look tries
-        again."""
-        assert self._ground is not None
-        listener = self._ground.presence.listener
-        if listener is not self._posted and self._post is not None:
-            with suppress(OSError):
-                socket.send_fds(self._post, [b"listener"], [listener.fileno()])
-                self._posted = listener
-                crash_point("supervisor_posted")
+        if self._post.look(self._ground.presence.listener):
+            crash_point("supervisor_posted")
 
     def _poll(self, timeout_s: float) -> None:
         for key, _ in self._selector.select(timeout_s):
             key.data()
         if self._ground is not None:
             lib.actor_beat(self._ground.tree.control, PAGE_SUPERVISOR)
+        self._log.flush()
+        if self._reopen_asked:
+            self._reopen_asked = False
+            self._reopen()
+
+    def _reopen(self) -> None:
+        try:
+            self._log.reopen()
+        except OSError as error:
+            events.warn(f"cannot reopen the log file, and goes on with the old one: {error}")
 
     def _stopping(self) -> bool:
         return self._stop_asked or self._broken is not None
@@ -282,12 +299,12 @@ class Supervisor:
 
     def _stop_if_alone(self) -> None:
         if self._starter.is_gone and not self._stop_asked:
-            self._log("whoever started this broker has ended before it could be told that it runs; stopping")
+            events.warn("whoever started this broker has ended before it could be told that it runs; stopping")
             self._stop_asked = True
 
     def _on_owner_death(self) -> None:
         self._selector.unregister(self._owner)
-        self._log(f"process {self.settings.owner}, which started this broker, has ended; stopping")
+        events.warn(f"process {self.settings.owner}, which started this broker, has ended; stopping")
         self._stop_asked = True
 
     def _on_line(self) -> None:
@@ -308,33 +325,46 @@ class Supervisor:
         assert self._ground is not None
         self._on_news()
         self._selector.unregister(child.pidfd)
-        pid, started = child.pid, child.running
-        how = child.reaped()
+        started, death = child.running, self._reaped(child)
         crash_point("supervisor_reaped")
         for page in child.spec.pages:
             lib.actor_set_state(self._ground.tree.control, page, 0, ActorState.FAILED, 0)
         failure, child.failure = child.failure, None
-        why = str(failure or how)
+        if failure is not None:
+            death = replace(death, words=(*death.words, str(failure)))
+        why = str(failure or death.ended)
+        what = f"{death.actor} (process {death.pid})"
         if self._stopping():
             if failure is not None:
-                self._log(f"{child.spec.id} (process {pid}) ended badly, {why}")
+                events.error(f"{what} ended badly, {why}")
             return
         if failure is not None and not started and not self._is_told:
             # It cannot even start: the starter of the broker gets the reason itself.
             self._broken = failure
             return
+        about: dict[str, Any] = {"died": death.actor, "process": death.pid, "life": death.life, "ended": death.ended}
+        about |= {"last_words": list(death.words)} if death.words else {}
         if child.too_many(time.monotonic(), self.settings.restarts, self.settings.restart_period_s):
             self._broken = BrokerBroken(
                 f"the {child.spec.id} died {len(child.deaths)} times within {self.settings.restart_period_s:g} s, last: {why}",
-                hint="see the broker's error output; the next start recovers the store",
+                hint="see the broker's log; the next start recovers the store",
                 actor=child.spec.id,
                 reason=why,
             )
-            self._log(f"{child.spec.id} (process {pid}) died, {why}; stopping")
+            events.error(f"{what} died, {why}; stopping", **about)
             return
+        self._ground.tree.deaths[death.actor] = death
         self._fork(child)
         crash_point("supervisor_restarted")
-        self._log(f"{child.spec.id} (process {pid}) died, {why}; restarted as process {child.pid}, epoch {child.epoch}")
+        events.error(f"{what} died, {why}; restarted as process {child.pid}, epoch {child.epoch}", **about)
+        if not child.spec.serves:
+            self._post.tell(death, self._ground.presence.listener)
+
+    def _reaped(self, child: Child) -> Death:
+        with suppress(KeyError, ValueError):
+            if child.output is not None:
+                self._selector.unregister(child.output)
+        return child.reaped()
 
     # ---- stopping
 
@@ -350,7 +380,9 @@ class Supervisor:
                 os.kill(child.pid, signal.SIGTERM)
                 self._poll(ASK_AGAIN_S)
             if child.alive:
-                self._log(f"{child.spec.id} (process {child.pid}) did not stop within {self.settings.stop_grace_s:g} s; killed")
+                events.error(
+                    f"{child.spec.id} (process {child.pid}) did not stop within {self.settings.stop_grace_s:g} s; killed"
+                )
                 self._kill(child)
                 clean = False
             clean = clean and child.ended_well
@@ -364,20 +396,24 @@ class Supervisor:
             os.kill(child.pid, signal.SIGKILL)
             with suppress(KeyError):
                 self._selector.unregister(child.pidfd)
-            child.reaped()
+            self._reaped(child)
 
     # ---- around it
 
     def _catch_signals(self) -> int:
-        """SIGTERM, SIGINT and SIGHUP stop the tree; the pipe wakes the loop."""
+        """SIGTERM, SIGINT and SIGHUP stop the tree, SIGUSR1 has the log file reopened; the pipe wakes the loop."""
         reader, writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, self._ask_stop)
+        signal.signal(signal.SIGUSR1, self._ask_reopen)
         return reader
 
     def _ask_stop(self, number: int, frame: object) -> None:
         self._stop_asked = True
+
+    def _ask_reopen(self, number: int, frame: object) -> None:
+        self._reopen_asked = True
 
     def _watch_owner(self) -> int:
         if self.settings.owner == 0:
@@ -408,27 +444,17 @@ class Supervisor:
     def refuse(self, error: OrbitError) -> None:
         """Tells the starter of the broker why it does not run, or the log why it runs no more."""
         if self._is_told or not self._say(error_map(error)):
-            self._log(str(error))
-
-    def _log(self, text: str) -> None:
-        say(self.settings.name, text)
+            events.error(str(error))
 
 
-def _raise_descriptor_limit() -> None:
-    """A session keeps two descriptors here; the usual soft limit of 1024 is reached before the session table is full.
-
-    Raises: SettingError: there are too few for the tree itself and a first client."""
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if hard != resource.RLIM_INFINITY and hard < DESCRIPTORS_MIN:
-        raise SettingError(
-            f"cannot run a broker: its processes may open {hard} files each, and at least {DESCRIPTORS_MIN} are needed",
-            hint="raise the hard limit of open files (ulimit -Hn)",
-            name="open files",
-            value=hard,
-            limit=DESCRIPTORS_MIN,
-        )
-    with suppress(ValueError, OSError):
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard if hard != resource.RLIM_INFINITY else 65536, hard))
+def _begin_log(settings: TreeSettings, content: dict[str, Any]) -> EventLog:
+    """Raises: SettingError: the log file cannot be written."""
+    path = settings.log_file or content.get("log_file", "")
+    log = EventLog(settings.name, settings.log_format, path, records=content.get("records", False))
+    logging.getLogger().setLevel(LEVELS[settings.log_level])
+    events.attach("supervisor", log.write)
+    sys.excepthook = lambda _, error, __: events.error(f"ended by an exception: {error!r}", error)
+    return log
 
 
 def main(arguments: list[str]) -> int:
@@ -438,11 +464,13 @@ def main(arguments: list[str]) -> int:
     # A write to a pipe that nobody reads any more is then an error here, and not the end of the process.
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
     supervisor: Supervisor | None = None
+    log: EventLog | None = None
     try:
         start = resolve(content["store"], content["options"], os.environ)
+        log = _begin_log(start.settings, content)
         for name, meant in mistyped(VARIABLES, os.environ):
-            say(start.settings.name, f"the environment's {name} is no setting; perhaps {meant} is meant")
-        supervisor = Supervisor(start, ready, allow_deletion=content["allow_deletion"])
+            events.warn(f"the environment's {name} is no setting; perhaps {meant} is meant")
+        supervisor = Supervisor(start, ready, log, allow_deletion=content["allow_deletion"])
         return supervisor.run()
     except (OrbitError, OSError) as caught:
         store = content["store"]
@@ -458,6 +486,9 @@ def main(arguments: list[str]) -> int:
         else:
             os.write(ready, json.dumps(error_map(error)).encode() + b"\n")
         return 1
+    finally:
+        if log is not None:
+            log.finish()
 
 
 if __name__ == "__main__":

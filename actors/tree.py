@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from orbitmq.actors.death import Death
 from orbitmq.native._core import ffi, lib
 from orbitmq.store.note import Note
 from orbitmq.store.tree_settings import TreeSettings
@@ -23,9 +24,8 @@ class Tree:
     keeper: the coordinator's end of its socket to the supervisor's descriptor store, one for each life.
     gateway: the socket at which RocketMQ's clients connect, if they may; the supervisor's, so that it outlives a gateway.
         listens: its address. gateway_event: an eventfd by which reput and the dispatcher end the gateway's sleep, or -1.
-    notes: what the start reports to those who look at the tree.
-    post: the coordinator's end of a socket on which the supervisor hands over another control socket when the first one lost
-        its name.
+    notes: what the start reports to those who look at the tree. deaths: the last one of each actor that died, by its name.
+    post: the coordinator's end of what the supervisor sends it (post.py).
     """
 
     settings: TreeSettings
@@ -43,6 +43,7 @@ class Tree:
     gateway_event: int = -1
     listens: str = ""
     notes: tuple[Note, ...] = ()
+    deaths: dict[str, Death] = field(default_factory=dict)
     _lane_array: Any = field(default=None, repr=False)
 
     def attach(self, page: int) -> Any:

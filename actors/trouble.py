@@ -1,22 +1,20 @@
-"""What goes wrong again and again, on the broker's error output once."""
+"""What goes wrong again and again, in the broker's log once."""
 
 from __future__ import annotations
 
-from orbitmq.actors.events import say
+from orbitmq.actors import events
 
 
 class Trouble:
-    """Of one thing that is tried over and over. Lines are said when they are new, and again after it went well. broker: its
-    name."""
+    """Of one thing that is tried over and over. Lines are said when they are new, and again after it went well."""
 
-    def __init__(self, broker: str) -> None:
-        self._broker = broker
+    def __init__(self) -> None:
         self._said = ""
 
     def say(self, text: str) -> None:
         if text != self._said:
             self._said = text
-            say(self._broker, text)
+            events.warn(text)
 
     def over(self) -> None:
         """It went well."""

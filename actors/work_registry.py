@@ -13,8 +13,8 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
+from orbitmq.actors import events
 from orbitmq.actors.caller import Caller
-from orbitmq.actors.events import say
 from orbitmq.actors.group_configs import TRIES_MAX
 from orbitmq.actors.group_registry import GroupRegistry
 from orbitmq.actors.groups import EARLIEST, LATEST, check_group_name
@@ -69,7 +69,7 @@ class WorkRegistry:
             try:
                 fitting = self._fitting(name, self._reopened(name, planned))
             except OrbitError as error:  # the disk is full; those that have files go on
-                say(self._tree.settings.name, str(error))
+                events.warn(str(error))
                 continue
             if fitting != planned:
                 self._try_store({**self._plan, name: fitting})
@@ -391,7 +391,7 @@ class WorkRegistry:
         except OSError as error:
             # The dispatcher sees by itself that sessions have ended.
             if not self._behind:
-                say(self._tree.settings.name, f"cannot write down which workers there are: {error}")
+                events.warn(f"cannot write down which workers there are: {error}")
             self._plan, self._behind = plan, True
 
 

@@ -75,6 +75,17 @@ def up(
         Path | None,
         typer.Option(metavar="FILE", help=usual("Accounts of RocketMQ's clients and what they may do: plain_acl.yml.", "none")),
     ] = None,
+    log_level: Annotated[
+        str | None,
+        typer.Option(metavar="LEVEL", help=usual("What the log tells: debug, info, warning, error.", "info")),
+    ] = None,
+    log_format: Annotated[
+        str | None, typer.Option(metavar="FORM", help=usual("Of the log's lines: [bold]text[/] or [bold]json[/].", "text"))
+    ] = None,
+    log_file: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help=usual("Where the log goes; SIGUSR1 reopens it.", "the error output")),
+    ] = None,
     settings: Annotated[
         list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Any other setting, such as queue_file_units=1000.")
     ] = None,
@@ -100,6 +111,9 @@ def up(
         "listen": listen,
         "namesrv": namesrv,
         "acl": None if acl is None else str(acl.absolute()),
+        "log_level": log_level,
+        "log_format": log_format,
+        "log_file": None if log_file is None else str(log_file.absolute()),
     }
     options |= {key: value for key, value in given.items() if value is not None}
     options["name"] = broker_name(name)
@@ -168,6 +182,7 @@ def _describe(status: Status, settings: list[SettingState], started: Started) ->
 
 def _run_detached(store: Path, options: dict[str, Any], allow_deletion: bool) -> None:
     log = make_runtime_folder(None) / f"{options['name']}.log"
+    # What the supervisor says before it has read its settings comes there too.
     with open(log, "a", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
         enough: list[SystemExit] = []
 
@@ -178,17 +193,28 @@ def _run_detached(store: Path, options: dict[str, Any], allow_deletion: bool) ->
             try:
                 _describe(status, settings, started)
                 flag = "" if started.name == "default" else f" --name {started.name}"
-                out.print(f"  events      {escape(str(log))}")
+                out.print(f"  log         {escape(_log_file(settings) or str(log))}")
                 out.print(f"  stop        orbitmq down{escape(flag)}")
             # rich raises this if the reader has closed the output (`| head -1`), who was then told
             except SystemExit as closed:
                 enough.append(closed)
 
         start_tree(
-            str(store), options, allow_deletion=allow_deletion, errors_to=file, progress=_show_progress, told=tell
+            str(store),
+            options,
+            allow_deletion=allow_deletion,
+            errors_to=file,
+            log_file=str(log.absolute()),
+            progress=_show_progress,
+            told=tell,
         )
         for closed in enough:
             raise closed
+
+
+def _log_file(settings: list[SettingState]) -> str:
+    """Empty: it has none of its own."""
+    return next((str(each.value) for each in settings if each.name == "log_file"), "")
 
 
 def _run_in_foreground(store: Path, options: dict[str, Any], allow_deletion: bool) -> None:
@@ -196,6 +222,7 @@ def _run_in_foreground(store: Path, options: dict[str, Any], allow_deletion: boo
     options["owner"] = os.getpid()
     # The tree's lines pass through this process, so that they never break the status line.
     reader, writer = os.pipe()
+    os.set_blocking(writer, False)  # a terminal that is held up must not stop the broker
     events = threading.Thread(target=_show_events, args=(reader,), daemon=True)
     events.start()
     stop = threading.Event()
@@ -209,11 +236,25 @@ def _run_in_foreground(store: Path, options: dict[str, Any], allow_deletion: boo
         stop.set()
         raise KeyboardInterrupt
 
+    supervisor: list[int] = []
+
+    def pass_on(number: int, frame: FrameType | None) -> None:
+        """The supervisor has the log file."""
+        for pid in supervisor:
+            with suppress(ProcessLookupError):
+                os.kill(pid, number)
+
     previous = {number: signal.signal(number, ask_stop) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    previous[signal.SIGUSR1] = signal.signal(signal.SIGUSR1, pass_on)
     try:
         try:
             started = start_tree(
-                str(store), options, allow_deletion=allow_deletion, errors_to=writer, progress=show_progress
+                str(store),
+                options,
+                allow_deletion=allow_deletion,
+                errors_to=writer,
+                progress=show_progress,
+                told=lambda started: supervisor.append(started.process.pid),
             )
         except KeyboardInterrupt:
             err.print("stopped before it ran")
@@ -237,7 +278,7 @@ def _show_events(reader: int) -> None:
     """Prints the tree's lines until its last process is gone."""
     with os.fdopen(reader, errors="replace") as lines:
         for line in lines:
-            err.print(f"[yellow]{escape(line.rstrip())}[/]")
+            err.print(Text(line.rstrip(), "yellow"))  # as it is: in markup, :name: would become a picture
 
 
 def _watch(started: Started, manager: ServiceManager) -> int:

@@ -9,6 +9,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, Unpack
 
+from orbitmq.client.broker_log import BrokerLog
 from orbitmq.client.client import Client
 from orbitmq.client.launch import Started, start_tree
 from orbitmq.client.unclosed import state
@@ -22,7 +23,8 @@ _numbers = itertools.count(1)
 class Broker(Client):
     """Starts a whole broker on the store at `path`, and has all methods of Client. Other processes connect to `name`.
 
-    It is the same tree of processes that `orbitmq up` starts. It ends when this process ends, however that happens. A forked
+    It is the same tree of processes that `orbitmq up` starts. What they say goes to this program's logging, below the logger
+    "orbitmq.broker". The broker ends when this process ends, however that happens. A forked
     child may use the object as a client; only the process that made it stops the broker.
 
     Args:
@@ -49,7 +51,16 @@ class Broker(Client):
         self._owner = os.getpid()
         name = name if name is not None else f"embedded-{self._owner}-{next(_numbers)}"
         options = {"name": name, "owner": self._owner, **settings}
-        self._started: Started | None = start_tree(os.fspath(path), options, allow_deletion=allow_deletion)
+        self._log = BrokerLog(name)
+        try:
+            self._started: Started | None = start_tree(
+                os.fspath(path), options, allow_deletion=allow_deletion, errors_to=self._log.writer, records=True
+            )
+        except BaseException:
+            self._log.end()
+            raise
+        finally:
+            os.close(self._log.writer)
         try:
             super().__init__(name, timeout=timeout)
         except BaseException:
@@ -86,6 +97,7 @@ class Broker(Client):
             process.terminate()
         try:
             process.wait()
+            self._log.end()
         except BaseException:
             # Ctrl-C during the stop: the broker must not run on when its owner does not wait for it any longer.
             process.kill()

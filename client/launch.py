@@ -50,6 +50,8 @@ def start_tree(
     *,
     allow_deletion: bool = False,
     errors_to: int | IO[Any] | None = None,
+    records: bool = False,
+    log_file: str = "",
     progress: Callable[[str], None] | None = None,
     told: Callable[[Started], None] | None = None,
 ) -> Started:
@@ -61,13 +63,18 @@ def start_tree(
         options: settings of store/tree_settings.py, by name; None: not given. They override the environment, what the store
             remembers, and defaults, and the store remembers them.
         allow_deletion: allow messages to be deleted at once because they are to be kept for a shorter time, or in less room.
-        errors_to: where the tree's lines about deaths and restarts go; None: this process's error output.
+        errors_to: where the lines of the tree's log go if it has no file; None: this process's error output.
+        records: they are to be records (shm/event.py), for a program.
+        log_file: where they go if no setting names a file.
         progress: called with lines about the recovery.
         told: called with the running tree, to pass on its messages. If it raises, the tree ends.
 
     Raises: what the supervisor met: SettingError, WouldDelete, StoreLocked, StoreFull, StoreVersion, StoreSettingsError,
         StoreUnsupported, CorruptRecord ...; BrokerBroken: it died without a message."""
-    process, ours = _spawned({"store": store, "options": options, "allow_deletion": allow_deletion}, errors_to)
+    content = {
+        "store": store, "options": options, "allow_deletion": allow_deletion, "records": records, "log_file": log_file,
+    }  # fmt: skip
+    process, ours = _spawned(content, errors_to)
     try:
         with ours:
             started = _heard(process, ours, progress, told)
@@ -80,7 +87,7 @@ def start_tree(
     code = process.wait()
     raise BrokerBroken(
         f"cannot start the broker on {store}, its supervisor {how_ended(code)}",
-        hint=why_ended(code, "see its error output"),
+        hint=why_ended(code, "see its log, or its error output"),
         store=store,
         code=code,
     )

@@ -32,6 +32,9 @@ class Remembered(TypedDict, Generic[_Unsaid], total=False):
     handlers: int | _Unsaid
     lane_capacity: int | _Unsaid
     listen: str | _Unsaid
+    log_file: str | _Unsaid
+    log_format: Literal["text", "json"] | _Unsaid
+    log_level: Literal["debug", "info", "warning", "error"] | _Unsaid
     message_max: int | _Unsaid
     namesrv: str | _Unsaid
     offsets_interval_s: float | _Unsaid

@@ -50,6 +50,20 @@ class ActorStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class DeathStatus:
+    """How a process of the broker died that was started again since. actor: its name; "stages" is handler, writer and reput in
+    one. life: which of its lives it was. at: seconds since the epoch. ended: a signal or an exit code. words: the last lines
+    that it wrote, the oldest first, such as the assertion that did not hold."""
+
+    actor: str
+    pid: int
+    life: int
+    at: float
+    ended: str
+    words: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Positions:
     """Physical offsets, bytes. The errors are the errnos that stopped a position, or 0; queues_error is that of a failed sync
     of queues or index, which the next start makes anew."""
@@ -171,6 +185,7 @@ class Status:
     notes: what its start found and worked around, a sentence each, such as a damaged file that an older copy replaces.
     lost: the files among these, relative to the store, in which something may be missing for good, such as the last commits of
         groups.
+    deaths: the last one of each process that has died since the broker started.
     listens: address and port at which RocketMQ's clients may connect; empty: nowhere.
     oldest_ms: store timestamp of the first message of the log; 0: there is none, or it cannot be read.
     after_failed_sync: what happens to sends that do not wait for the disk when the log cannot be synced, "refuse" or "go-on".
@@ -205,6 +220,7 @@ class Status:
     listens: str = ""
     open_transactions: int = 0
     oldest_transaction_ms: int = 0
+    deaths: tuple[DeathStatus, ...] = ()
 
     @property
     def health(self) -> Health:
@@ -243,6 +259,7 @@ def read_status(attachment: Attachment, ask: Callable[[str], Any]) -> Status:
         listens=told["listens"],
         open_transactions=transactions,
         oldest_transaction_ms=oldest_transaction_ms,
+        deaths=tuple(DeathStatus(**each | {"words": tuple(each["words"])}) for each in told["deaths"]),
     )
 
 

@@ -13,6 +13,7 @@ from typing import Any
 from orbitmq.errors import SettingError
 from orbitmq.errors.remedy import hint
 from orbitmq.native._core import lib
+from orbitmq.shm.event import LEVELS
 from orbitmq.shm.runtime import broker_name
 from orbitmq.store.layout import StoreLayout
 from orbitmq.store.listen_address import listen_address, server_addresses
@@ -29,6 +30,7 @@ PLACEMENTS = ("auto", "spread", "together")
 # auto: together where there are no more processors than this; measured on two.
 TOGETHER_PROCESSORS = 2
 TLS_MODES = ("permissive", "enforcing", "disabled")
+LOG_FORMATS = ("text", "json")
 # What a lane adds to a message's image: the lane record, the ring's header, rounding.
 LANE_OVERHEAD = 128
 
@@ -71,6 +73,8 @@ class TreeSettings:
     connections_per_address: such clients that one address may have connected; connections_max: all of them together.
     connections_memory: how much requests of theirs take at most that have not come whole; one that needs more is cut off.
     connection_idle_s: a connection of such a client on which nothing is sent for so long is closed.
+    log_level: the least important that the broker's log tells. log_format: of its lines. log_file: where they go; empty: to the
+        error output, or to the program that embeds the broker.
     owner: pid of the process whose death ends the tree; 0: none.
     together: what placement means on this machine.
     sources: where each value comes from (setting_sources.py). A setting that is missing has its default.
@@ -114,6 +118,9 @@ class TreeSettings:
     connections_max: int = 4096
     connections_memory: int = 1 << 30
     connection_idle_s: float = 120.0
+    log_level: str = "info"
+    log_format: str = "text"
+    log_file: str = ""
     owner: int = 0
     together: bool = field(default_factory=bool)  # no setting
     sources: Mapping[str, str] = field(default_factory=dict)
@@ -124,7 +131,9 @@ class TreeSettings:
         return 1 if self.together else self.handlers
 
 
-_TEXTS = ("listen", "namesrv", "advertise", "acl", "tls", "tls_cert", "tls_key")
+_TEXTS = (
+    "listen", "namesrv", "advertise", "acl", "tls", "tls_cert", "tls_key", "log_level", "log_format", "log_file",
+)  # fmt: skip
 OWN_KINDS: dict[str, type] = {"name": str, "handlers": int, "placement": str, "group": str, "spin_us": int} | {
     each.name: type(each.default)
     for each in fields(TreeSettings)
@@ -238,8 +247,9 @@ def _check_switches(settings: TreeSettings) -> None:
     for name in ("read_only", "shared_groups", "auto_create_topics"):
         if not isinstance(getattr(settings, name), bool):
             raise refused(name, getattr(settings, name), "it must be true or false")
-    if settings.placement not in PLACEMENTS:
-        raise refused("placement", settings.placement, f"it must be one of {', '.join(PLACEMENTS)}")
+    for name, allowed in (("placement", PLACEMENTS), ("log_level", (*LEVELS,)), ("log_format", LOG_FORMATS)):
+        if getattr(settings, name) not in allowed:
+            raise refused(name, getattr(settings, name), f"it must be one of {', '.join(allowed)}")
 
 
 def _check_addresses(settings: TreeSettings) -> None:
@@ -252,7 +262,7 @@ def _check_addresses(settings: TreeSettings) -> None:
             raise refused(name, value, why) from None
     if settings.namesrv and not settings.listen:
         raise refused("namesrv", settings.namesrv, "no client could reach this broker", hint("use {listen} too"))
-    for name in ("acl", "tls_cert", "tls_key"):
+    for name in ("acl", "tls_cert", "tls_key", "log_file"):
         path: Any = getattr(settings, name)
         if not isinstance(path, str) or (path and not Path(path).is_absolute()):
             raise refused(name, path, "it must be the absolute path of a file, because the store remembers it")

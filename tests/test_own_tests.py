@@ -20,6 +20,8 @@ TESTED_BY: dict[str, str] = {
     "actors/administration.py": "tests/actors/test_group_changes.py",
     "actors/burial.py": "tests/actors/test_topic_deletion.py",
     "actors/children.py": "tests/actors/test_supervisor.py",
+    "actors/child_output.py": "tests/actors/test_last_words.py",
+    "actors/post.py": "tests/actors/test_last_words.py",
     "actors/coordinator.py": "tests/actors/test_door.py",
     "actors/dispatcher.py": "tests/actors/test_work_model.py",
     "actors/work_describe.py": "tests/client/test_work_status.py",

@@ -18,7 +18,7 @@ def asker(broker: str) -> Reput:
     made = object.__new__(Reput)
     made.tree = SimpleNamespace(settings=SimpleNamespace(name=broker))
     made._missing = lambda: ("gone", 3)
-    made._complaints = Complaints("test")
+    made._complaints = Complaints()
     return made
 
 
@@ -29,7 +29,7 @@ def test_a_stranger_is_refused(tmp_path: Path) -> None:
         assert broker.topics() == []
 
 
-def test_without_a_coordinator(capfd: pytest.CaptureFixture[str]) -> None:
+def test_without_a_coordinator(caplog: pytest.LogCaptureFixture) -> None:
     """No reason to die: it says what it waits for, and its loop asks again."""
     asker("nobody-has-this-name").need()
-    assert "cannot have the topic 'gone' of the log added yet" in capfd.readouterr().err
+    assert "cannot have the topic 'gone' of the log added yet" in caplog.text

@@ -138,7 +138,7 @@ def test_the_file_forgets_what_is_settled(tmp_path: Path, monkeypatch: pytest.Mo
     assert 0 in CheckNotes(world.settings.layout).load()
 
 
-def test_a_disk_that_takes_nothing(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_disk_that_takes_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Checks go on, and it is said once; when the disk is well again, the file has everything."""
     world = World(tmp_path)
     path = world.settings.layout.transaction_checks
@@ -146,7 +146,7 @@ def test_a_disk_that_takes_nothing(tmp_path: Path, capfd: pytest.CaptureFixture[
     halves = [world.half(offset) for offset in range(3)]
     world.pass_by(TIMEOUT_MS)
     assert [world.backs.take([half])[0] for half in halves[:2]] == [(check_backs.CHECK, 1)] * 2
-    assert capfd.readouterr().err.count("cannot write down which transactions were checked") == 1
+    assert caplog.text.count("cannot write down which transactions were checked") == 1
     path.rmdir()
     assert world.backs.take(halves[2:]) == [(check_backs.CHECK, 1)]
     assert set(CheckNotes(world.settings.layout).load()) == {0, 1, 2}

@@ -15,30 +15,33 @@ class Clock:
         return self.now
 
 
-def test_a_flood(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_flood(caplog: pytest.LogCaptureFixture) -> None:
     clock = Clock()
-    complaints = Complaints("x", clock)
+    complaints = Complaints(clock)
     for number in range(1000):
         complaints.say(f"line {number}")
-    told = capsys.readouterr().err.splitlines()
-    assert len(told) == LINES_AT_ONCE and told[0].endswith("orbitmq[x]: line 0")
+    told = caplog.messages
+    assert [record.levelname for record in caplog.records] == ["WARNING"] * LINES_AT_ONCE
+    assert len(told) == LINES_AT_ONCE and told[0] == "line 0"
+    caplog.clear()
     clock.now += 1 / LINES_PER_S
     complaints.say("one more")
     complaints.say("too many")
-    [line] = capsys.readouterr().err.splitlines()
+    [line] = caplog.messages
     assert line.endswith("one more (980 lines like it were left out)")
+    caplog.clear()
     clock.now += 1000
     for _ in range(1000):
         complaints.say("again")
-    again = capsys.readouterr().err.splitlines()
+    again = caplog.messages
     assert len(again) == LINES_AT_ONCE, "however long it was quiet"
     assert again[0].endswith("(1 lines like it were left out)") and again[1].endswith("again")
 
 
-def test_a_slow_trickle_is_told_whole(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_slow_trickle_is_told_whole(caplog: pytest.LogCaptureFixture) -> None:
     clock = Clock()
-    complaints = Complaints("x", clock)
+    complaints = Complaints(clock)
     for _ in range(200):
         clock.now += 1 / LINES_PER_S
         complaints.say("a line")
-    assert len(capsys.readouterr().err.splitlines()) == 200
+    assert len(caplog.messages) == 200

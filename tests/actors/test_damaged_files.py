@@ -39,18 +39,18 @@ def status(*arguments: str) -> tuple[int, str]:
 
 
 @pytest.mark.parametrize("damage", ["torn", "empty", "missing"])
-def test_told_in_the_log_and_in_status(tmp_path: Path, damage: str, capfd: pytest.CaptureFixture[str]) -> None:
+def test_told_in_the_log_and_in_status(tmp_path: Path, damage: str, caplog: pytest.LogCaptureFixture) -> None:
     """consumerOffset.json, of which a .bak is left: groups may go back, and status says so."""
     path = stored(tmp_path).config / config.OFFSETS
     if damage == "missing":
         path.unlink()
     else:
         path.write_bytes(path.read_bytes()[:30] if damage == "torn" else b"")
-    capfd.readouterr()
+    caplog.clear()
     with small_broker(tmp_path) as broker:
         (note,) = broker.status().notes
         assert note.startswith(f"{path} ") and "consumerOffset.json.bak was read instead" in note
-        assert note in capfd.readouterr().err
+        until(lambda: note in caplog.text, "the line in the log")
         code, told = status("--json", "--name", broker.name)
         assert json.loads(told)["notes"] == [note] and code == 4
         code, told = status("--name", broker.name)
@@ -64,7 +64,7 @@ def test_told_in_the_log_and_in_status(tmp_path: Path, damage: str, capfd: pytes
         assert broker.status().notes == () and broker.status().health.state == "ok"
 
 
-def test_damaged_while_the_broker_runs(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_damaged_while_the_broker_runs(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """The next coordinator is the first to read it."""
     layout = stored(tmp_path)
     with small_broker(tmp_path) as broker:
@@ -75,7 +75,7 @@ def test_damaged_while_the_broker_runs(tmp_path: Path, capfd: pytest.CaptureFixt
         (note,) = until(lambda: broker.status().notes, "the note")
         assert note.startswith(f"{path} cannot be read")
         assert "config/topics.json" in str(broker.status().health)
-        assert note in capfd.readouterr().err
+        until(lambda: note in caplog.text, "the line in the log")
 
 
 def test_every_small_file(tmp_path: Path) -> None:

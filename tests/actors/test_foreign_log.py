@@ -55,7 +55,7 @@ def test_more_queues_than_the_topic_has(tmp_path: Path, placement: str) -> None:
     [("T", 1 << 20), ("T", (1 << 32) - 1), ("T", 16384), ("../../T", 0), ("no good", 3)],
     ids=["queue", "last queue", "first impossible queue", "path", "space"],
 )
-def test_a_queue_that_cannot_be(tmp_path: Path, capfd: pytest.CaptureFixture[str], topic: str, queue: int) -> None:
+def test_a_queue_that_cannot_be(tmp_path: Path, caplog: pytest.LogCaptureFixture, topic: str, queue: int) -> None:
     """The record is reported and skipped, those around it are delivered, and nothing is made outside the store."""
     store = tmp_path / "in" / "store"
     log = foreign(store, {"T": 4})
@@ -68,7 +68,7 @@ def test_a_queue_that_cannot_be(tmp_path: Path, capfd: pytest.CaptureFixture[str
         reput = actors(broker)["reput"]
         assert (reput.epoch, reput.state, reput.counters["faults"]) == (1, "running", 1)
         broker.producer().send("T", b"new")
-    said = capfd.readouterr().err
+    said = caplog.text
     assert f"physical offset {stray.offset:,} names queue {queue:,} of topic {topic!r}" in said
     assert [path.name for path in tmp_path.iterdir()] == ["in"]
     assert [path.name for path in (tmp_path / "in").iterdir()] == ["store"]
@@ -99,7 +99,7 @@ def test_more_queues_than_the_table_has(tmp_path: Path) -> None:
         assert bodies(broker, "T", 1) == [b"body"]
 
 
-def test_the_log_is_spoilt_under_a_running_tree(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_the_log_is_spoilt_under_a_running_tree(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """A record that reput has not read yet is damaged. What is before it can be read. No message is accepted any more, not even
     by a new writer. The tree lives, and a new reput reports the same."""
     with small_broker(tmp_path) as broker:
@@ -123,7 +123,7 @@ def test_the_log_is_spoilt_under_a_running_tree(tmp_path: Path, capfd: pytest.Ca
         assert _refused(producer)
         assert broker.status().state == "running"
         assert {actor.name: actor.epoch for actor in actors(broker).values() if actor.epoch > 1} == {"writer": 2, "reput": 2}
-    assert f"the record at physical offset {bad:,}" in capfd.readouterr().err
+    assert f"the record at physical offset {bad:,}" in caplog.text
 
 
 def _refused(producer: orbitmq.Producer) -> bool:

@@ -122,7 +122,7 @@ def is_served(remote: Remote) -> bool:
         return False
 
 
-def test_no_more_than_all(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_no_more_than_all(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """One more is closed, wherever it comes from, and the log says so; whoever leaves makes room."""
     with small_broker(tmp_path, listen="127.0.0.1:0", connections_max=3) as broker, ExitStack() as stack:
         names = broker.status().listens
@@ -130,11 +130,9 @@ def test_no_more_than_all(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> 
         assert all(map(is_served, crowd))
         with Remote(names, host="127.0.0.9") as late:
             assert not is_served(late)
-        said = ""
 
         def complained() -> bool:
-            nonlocal said
-            said += capfd.readouterr().err
+            said = caplog.text
             return "the last one of 127.0.0.9:" in said and "there are 3 already (connections_max)" in said
 
         until(complained, "a line in the log")
@@ -148,7 +146,7 @@ def test_no_more_than_all(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> 
         assert all(map(is_served, crowd[1:]))
 
 
-def test_large_requests_in_part(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_large_requests_in_part(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Those that never become whole take no more than they may; who needs more is closed. Then there is memory again."""
     most = 32 << 20
     with small_broker(tmp_path, listen="127.0.0.1:0", connections_memory=most) as broker, ExitStack() as stack:
@@ -161,14 +159,8 @@ def test_large_requests_in_part(tmp_path: Path, capfd: pytest.CaptureFixture[str
                 with suppress(OSError):
                     each.socket.sendall(each.frame(SEND_V2, bytes(15 << 20), **each.send_fields("t", 0))[:-1])
                 assert is_served(small)
-            said = ""
-
-            def complained() -> bool:
-                nonlocal said
-                said += capfd.readouterr().err
-                return f"would take more than {most} bytes (connections_memory)" in said
-
-            until(complained, "a line in the log")
+            told = f"would take more than {most} bytes (connections_memory)"
+            until(lambda: told in caplog.text, "a line in the log")
             assert resident(pid) - before < most + (8 << 20)
             assert small.send("t", bytes(broker.status().message_max - 300)).code == SUCCESS
         for each in crowd:
@@ -182,7 +174,7 @@ def test_large_requests_in_part(tmp_path: Path, capfd: pytest.CaptureFixture[str
                     return False
 
         until(has_memory, "memory")
-    assert "Traceback" not in said
+    assert "Traceback" not in caplog.text
 
 
 def test_silence(tmp_path: Path) -> None:

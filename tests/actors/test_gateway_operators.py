@@ -179,21 +179,15 @@ def test_a_group_goes_on_where_another_one_is(broker: orbitmq.Broker, remote: Re
     assert remote.ask(CLONE, destGroup="new").code == SYSTEM_ERROR
 
 
-def test_what_is_not_supported_is_counted(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_what_is_not_supported_is_counted(caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
     """Goal: the client gets RocketMQ's answer, and the operator hears how often that happened."""
-    heard = ""
-
-    def told() -> bool:
-        nonlocal heard
-        heard += capfd.readouterr().err
-        return "got 10 requests that it does not support, the last one with code 9999 from 127.0.0.1:" in heard
-
+    told = "got 10 requests that it does not support, the last one with code 9999 from 127.0.0.1:"
     with small_broker(tmp_path, listen="127.0.0.1:0") as broker, Remote(broker.status().listens) as remote:
         for _ in range(10):
             said = remote.ask(9999)
             assert (said.code, said.remark) == (NOT_SUPPORTED, " request type 9999 not supported")
-        until(told, "the line about ten requests")
-    assert heard.count("that it does not support") == 2
+        until(lambda: told in caplog.text, "the line about ten requests")
+    assert caplog.text.count("that it does not support") == 2
 
 
 def test_values_in_the_name_server(broker: orbitmq.Broker, remote: Remote, store: Path) -> None:

@@ -42,7 +42,7 @@ def is_let_in(broker: orbitmq.Broker, host: str, kind: type[Remote | Secure] = R
         return False
 
 
-def test_one_address(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_one_address(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """One more is closed, and the log says so; others come in. Whoever leaves makes room."""
     with limited(tmp_path) as broker, ExitStack() as stack:
         names = broker.status().listens
@@ -51,11 +51,9 @@ def test_one_address(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
         assert not is_let_in(broker, "127.0.0.1") and not is_let_in(broker, "127.0.0.1", Secure)
         remotes += [stack.enter_context(Remote(names, host=host)) for host in ("127.0.0.2", "127.0.0.11", "127.0.0.2")]
         assert all(map(is_served, remotes))
-        said = ""
 
         def complained() -> bool:
-            nonlocal said
-            said += capfd.readouterr().err
+            said = caplog.text
             return "connections, the last one of 127.0.0.1:" in said and f"it has {MOST} already" in said
 
         until(complained, "a line in the log")

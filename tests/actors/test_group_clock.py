@@ -22,7 +22,7 @@ class World:
         self.group = Group("g", 0)
         self.settled = 0
         world: Any = self
-        self.clock = GroupClock("test", world, world, lambda: int(self.now * 1e9))
+        self.clock = GroupClock(world, world, lambda: int(self.now * 1e9))
 
     def __iter__(self) -> Any:
         return iter([self.group])
@@ -68,14 +68,14 @@ def world() -> World:
     return made
 
 
-def test_a_member_that_hangs(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_member_that_hangs(world: World, caplog: pytest.LogCaptureFixture) -> None:
     world.add(1, 5)
     world.add(2, 5)
     world.passes(4.9, 2)
     assert world.members == [1, 2]
     world.passes(1.0, 2)
     assert world.members == [2]
-    assert "the group 'g' goes on without the consumer of process 41: it has made no call for 5 s" in capsys.readouterr().err
+    assert "the group 'g' goes on without the consumer of process 41: it has made no call for 5 s" in caplog.text
 
 
 def test_a_member_that_may_take_its_time(world: World) -> None:

@@ -112,10 +112,10 @@ def test_a_note_and_a_log_without_old_records(tmp_path: Path) -> None:
             assert consumer.committed() == {("orders", 0): 1}
 
 
-def test_neither_a_note_nor_old_records(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_neither_a_note_nor_old_records(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Goal: what is lost is said."""
     without_old_records(tmp_path)
     StoreLayout(tmp_path).group_commits.unlink()
     with small_broker(tmp_path) as broker, broker.consumer("pricing", ["orders"]) as consumer:
         assert consumer.committed() == {("orders", 0): 0}
-    assert "retention has removed 1 of their records" in capfd.readouterr().err
+    assert "retention has removed 1 of their records" in caplog.text

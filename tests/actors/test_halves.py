@@ -143,7 +143,7 @@ def test_what_waits_is_not_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         assert waiting.oldest(topics) is None
 
 
-def test_a_limit_of_bytes_says_what_it_ends(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_limit_of_bytes_says_what_it_ends(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Of two open transactions and one that has ended."""
     with small_broker(tmp_path, log_file_size=256 << 10, message_max=64 << 10, retention_bytes=1 << 20) as broker:
         broker.create_topic("t", 1)
@@ -157,7 +157,7 @@ def test_a_limit_of_bytes_says_what_it_ends(tmp_path: Path, capfd: pytest.Captur
                 with pytest.raises(UnknownTransaction):
                     each.commit()
             producer.transaction("t", b"next").commit()
-    assert capfd.readouterr().err.count("retention removes the half messages of 2 open transactions") == 1
+    assert caplog.text.count("retention removes the half messages of 2 open transactions") == 1
 
 
 def test_the_id_of_a_half_is_its_own(tmp_path: Path) -> None:

@@ -65,7 +65,7 @@ def test_what_it_is_found_by_is_cleared_away(tmp_path: Path, folder: Path, what:
     assert not layout.abort.exists()
 
 
-def test_a_name_that_somebody_has_taken_meanwhile(tmp_path: Path, folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_name_that_somebody_has_taken_meanwhile(tmp_path: Path, folder: Path, caplog: pytest.LogCaptureFixture) -> None:
     """It says who has the name, once, and takes nothing away. It has the name again when the other is gone."""
     with small_broker(tmp_path / "store", name="wanted") as broker:
         os.kill(broker.pid, signal.SIGSTOP)
@@ -73,23 +73,16 @@ def test_a_name_that_somebody_has_taken_meanwhile(tmp_path: Path, folder: Path, 
         with small_broker(tmp_path / "second", name="wanted") as second:
             os.kill(broker.pid, signal.SIGCONT)
             said = f"process {second.pid} has the name"
-            text = ""
-
-            def read() -> str:
-                nonlocal text
-                text += capfd.readouterr().err
-                return text
-
-            until(lambda: said in read(), "the first to say who has its name")
+            until(lambda: said in caplog.text, "the first to say who has its name")
             found = runtime.read_description("wanted")
             assert found is not None and found.pid == second.pid
             assert answers("wanted")
         until(lambda: answers("wanted"), "the first to be there again")
-        assert read().count(said) == 1
+        assert caplog.text.count(said) == 1
 
 
 @pytest.mark.parametrize("part", ["ctl", "l01"])
-def test_somebody_clears_shared_memory_away(tmp_path: Path, part: str, capfd: pytest.CaptureFixture[str]) -> None:
+def test_somebody_clears_shared_memory_away(tmp_path: Path, part: str, caplog: pytest.LogCaptureFixture) -> None:
     """It says so and ends in order, with everything flushed; the next start works at once."""
     with small_broker(tmp_path / "store") as broker:
         broker.create_topic("orders", 1)
@@ -102,7 +95,7 @@ def test_somebody_clears_shared_memory_away(tmp_path: Path, part: str, capfd: py
         attachment.wait_ended(30)
         assert all(dead(pid) for pid in pids)
         assert not segments(attachment.generation)
-    assert f"another program removed this broker's shared memory, {MOUNT / name}" in capfd.readouterr().err
+    assert f"another program removed this broker's shared memory, {MOUNT / name}" in caplog.text
     assert not StoreLayout.at(tmp_path / "store").abort.exists()
     with small_broker(tmp_path / "store") as broker, broker.consumer(topics=["orders"]) as consumer:
         assert [bytes(message) for message in consumer.poll_batch(timeout=240)] == [b"kept"]

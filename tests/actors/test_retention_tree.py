@@ -3,7 +3,6 @@ meantime. Method: stores with more or older messages than the settings allow; a 
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any
 
@@ -105,7 +104,7 @@ def bounds(broker: orbitmq.Broker) -> dict[str, tuple[int, int]]:
     return {topic.name: (topic.queues[0].min_offset, topic.queues[0].max_offset) for topic in broker.status().topics}
 
 
-def test_an_old_store(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_an_old_store(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """All of it is older than 72 hours, so only the newest file stays. This is reported."""
     log = old_store(tmp_path, t=None)
     count = len(log.written)
@@ -114,8 +113,8 @@ def test_an_old_store(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None
         until(lambda: broker.status().positions.min_offset == 2 * FILE == files(tmp_path)[0], "files to go")
         assert bounds(broker) == {"t": (left[0], count)}
         assert broker.status().oldest_ms == log_builder.FIRST_MS + left[0]
-    (line,) = [line for line in capfd.readouterr().err.splitlines() if f"the log begins at {2 * FILE:,}" in line]
-    assert re.match(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d orbitmq\[embedded-\d+-\d+\]: retention removed ", line), line
+    [line] = [each for each in caplog.records if f"the log begins at {2 * FILE:,}" in each.message]
+    assert line.message.startswith("retention removed ") and (line.levelname, line.processName) == ("INFO", "flush")
     assert faults(tmp_path) == []
 
 

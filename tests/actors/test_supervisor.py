@@ -158,7 +158,7 @@ def test_a_stop_that_cannot_write(tmp_path: Path) -> None:
     assert not (tmp_path / "abort").exists()
 
 
-def test_a_topic_that_could_not_be_written_is_not_there(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_topic_that_could_not_be_written_is_not_there(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Creating it again keeps it; a topic without messages is nowhere but in the file."""
     with small_broker(tmp_path) as broker:
         obstacle = tmp_path / "config" / "topics.json.tmp"
@@ -170,7 +170,7 @@ def test_a_topic_that_could_not_be_written_is_not_there(tmp_path: Path, capfd: p
         broker.create_topic("orders", 3)
     with small_broker(tmp_path) as broker:
         assert broker.topics() == [orbitmq.TopicInfo("orders", 3, 6)]
-    assert "Traceback" not in capfd.readouterr().err
+    assert "Traceback" not in caplog.text
 
 
 @pytest.mark.parametrize("name", KINDS)

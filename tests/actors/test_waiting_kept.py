@@ -45,7 +45,7 @@ def came(life: DelayLife) -> list[bytes]:
 
 
 @pytest.mark.parametrize("level", [False, True])
-def test_what_waits_is_kept(life: DelayLife, level: bool, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_waits_is_kept(life: DelayLife, level: bool, caplog: pytest.LogCaptureFixture) -> None:
     """The log goes up to the file of the oldest one, although it is older than the broker keeps messages. Once that is
     delivered, and the disk knows it, its file goes."""
     fill(life, 2)
@@ -54,7 +54,7 @@ def test_what_waits_is_kept(life: DelayLife, level: bool, capsys: pytest.Capture
     life.send("T", 18, b"waits") if level else life.send_at("T", at_ms, b"waits")
     fill(life, 3)
     assert look(life, 9) == place - place % FILE > 0
-    said = capsys.readouterr().err
+    said = caplog.text
     assert f"retention keeps the log from {place:,} on" in said
     assert when(at_ms) in said or level
     life.pass_time(31 * DAY_MS)
@@ -64,7 +64,7 @@ def test_what_waits_is_kept(life: DelayLife, level: bool, capsys: pytest.Capture
     life.flush()
     life.keep()
     assert look(life, 9) > place
-    assert "before their time" not in capsys.readouterr().err
+    assert "before their time" not in caplog.text
 
 
 def test_what_waits_in_the_middle(life: DelayLife) -> None:
@@ -88,7 +88,7 @@ def test_what_waits_in_the_middle(life: DelayLife) -> None:
     assert look(life, 9) > waiting.physical_offset + FILE
 
 
-def test_a_limit_of_bytes_removes_what_waits_and_says_so(life: DelayLife, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_limit_of_bytes_removes_what_waits_and_says_so(life: DelayLife, caplog: pytest.LogCaptureFixture) -> None:
     """What is left comes all the same."""
     life.send_at("T", now_ms() + DAY_MS, b"lost")
     life.send("T", 18, b"lost too")
@@ -96,7 +96,7 @@ def test_a_limit_of_bytes_removes_what_waits_and_says_so(life: DelayLife, capsys
     life.send_at("T", now_ms() + DAY_MS, b"left")
     life.flush()
     assert look(life, 0, size=2 * FILE) > 0
-    assert "retention removes 2 delayed messages before their time" in capsys.readouterr().err
+    assert "retention removes 2 delayed messages before their time" in caplog.text
     life.begin_scheduler()
     life.pass_time(2 * DAY_MS)
     life.settle()

@@ -64,6 +64,7 @@ def look_at(broker: orbitmq.Client, more: Sequence[str]) -> None:
     names += [health.state, *health.reasons, *health.silent]
     print(status.listens)
     parts = [*status.actors, *status.groups, *status.sessions, *status.topics, *status.notes, *status.lost, status.positions]
+    print([(each.actor, each.ended, each.words) for each in status.deaths])
     assert names and numbers and flags and parts and broker.connection.name == broker.name
     print(broker)
 

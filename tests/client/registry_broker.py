@@ -64,7 +64,7 @@ class RegistryBroker(ComposedBroker):
         self.offset_table.load(topics)
         self.registry = GroupRegistry(tree, topics, self.offset_table, self.now_ns)
         self.registry.sessions = cast(Any, self)
-        self.clock = GroupClock(self.name, self.registry, cast(Any, self), self.now_ns)
+        self.clock = GroupClock(self.registry, cast(Any, self), self.now_ns)
         self.registry.load()
         self.registry.resume()
 

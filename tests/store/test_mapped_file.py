@@ -87,7 +87,7 @@ def test_the_allocator_makes_anew_what_was_not_announced(layout: StoreLayout, mo
     settings = SimpleNamespace(layout=layout, files=SimpleNamespace(log_file_size=SIZE), name="test")
     actor.tree = SimpleNamespace(settings=settings, control=None, positions=lambda: SimpleNamespace(allocated=0))  # type: ignore[assignment]
     holder = os.open(layout.log_file(0), os.O_RDONLY)  # so that its number is not given again
-    actor._trouble = Trouble("test")
+    actor._trouble = Trouble()
     actor.need()
     os.close(holder)
     assert announced == [(SIZE, 0)] and layout.log_file(0).stat().st_ino != left
