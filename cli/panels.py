@@ -13,10 +13,12 @@ from rich.text import Text
 
 from orbitmq.cli.console import clock_time, duration, own_durability, plain_table, rate, retention
 from orbitmq.cli.looks import Between
-from orbitmq.client.status import ActorStatus, GroupStatus, MemberStatus, Status
+from orbitmq.cli.printing import one_line
+from orbitmq.client.status import ActorStatus, DeathStatus, GroupStatus, MemberStatus, Status
 from orbitmq.shm.disk_fault import byte_count
 
 STATE_STYLES = {"running": "green", "starting": "yellow", "recovering": "yellow", "stopping": "yellow", "failed": "bold red"}
+WORDS_SHOWN = 5  # of the last words of a process; --json has all that are kept
 LATE_BEAT_MS = 5000  # a heartbeat this old is shown in yellow; nothing is killed for it
 
 # Counters that are shown if they are not 0, each with its label.
@@ -58,7 +60,8 @@ def whole_picture(between: Between, queues: bool = False) -> RenderableType:
         parts += [groups_table(now.groups, between.of_group, queues), ""]
     parts += [Text.from_markup(_transactions(now))] if now.open_transactions else []
     notes = (Text.from_markup(f"[bold yellow]note[/]  {escape(note)}") for note in now.notes)
-    return Group(*parts, Text.from_markup(_sessions(now)), *notes)
+    deaths = (Text.from_markup(line) for death in now.deaths for line in _death(death))
+    return Group(*parts, Text.from_markup(_sessions(now)), *notes, *deaths)
 
 
 def _head(now: Status) -> RenderableType:
@@ -80,6 +83,13 @@ def _head(now: Status) -> RenderableType:
         f"[dim]store[/]  {escape(now.store)}   [dim]{flush}[/]\n"
         f"[dim]log[/]    {oldest}   [dim]{kept}[/]{_clock(now)}"
     )
+
+
+def _death(death: DeathStatus) -> Iterable[str]:
+    age = duration(max(0.0, time.time() - death.at) * 1000)
+    yield f"[bold yellow]died[/]  {escape(death.actor)}, process {death.pid}, {age} ago: {escape(death.ended)}"
+    for words in death.words[-WORDS_SHOWN:]:
+        yield f"      [dim]{escape(one_line(words))}[/]"
 
 
 def _clock(now: Status) -> str:

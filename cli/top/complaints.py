@@ -63,9 +63,14 @@ class Complaints:
 
 def _deaths(before: Status, now: Status) -> Iterator[str]:
     lives = {actor.name: actor for actor in before.actors}
+    deaths = {key: death for death in now.deaths for key in (death.pid, death.actor)}
     for actor in now.actors:
         last = lives.get(actor.name)
         if last is not None and actor.epoch > last.epoch:
-            yield f"{actor.name} died and was started again: life {actor.epoch}"
+            # by its process where several actors are one; by its name if it died more than once meanwhile
+            death = deaths.get(last.pid) or deaths.get(actor.name)
+            how = "" if death is None else f" of {death.ended}"
+            words = "" if death is None or not death.words else f"; its last words: {death.words[-1]}"
+            yield f"{actor.name} died{how} and was started again: life {actor.epoch}{words}"
         if actor.error and (last is None or last.error != actor.error):
             yield f"{actor.name} was stopped by {os.strerror(actor.error)}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import errno
 import os
+import time
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from rich.console import Console
 
 from orbitmq.cli.looks import Between, Look
 from orbitmq.cli.panels import summary_line, whole_picture
-from orbitmq.client.status import GroupQueueStatus, MemberStatus
+from orbitmq.client.status import DeathStatus, GroupQueueStatus, MemberStatus
 from tests.cli.made_status import actor, group, positions, session, status, topic
 
 
@@ -61,6 +62,14 @@ def test_what_is_to_be_seen(changed: dict[str, Any], texts: list[str]) -> None:
     told = shown(**changed)
     for text in texts:
         assert text in told
+
+
+def test_last_words() -> None:
+    """The newest of them, on lines of their own, whatever characters they have."""
+    words = tuple(f"line {number} [x]\x1b[2J" for number in range(10))
+    told = shown(deaths=(DeathStatus("flush", 7, 1, time.time() - 200, "SIGABRT", words),)).splitlines()
+    place = told.index("died  flush, process 7, 3 min ago: SIGABRT")
+    assert [line.strip() for line in told[place + 1 :]] == [f"line {number} [x]\\x1b[2J" for number in range(5, 10)]
 
 
 def test_processes() -> None:

@@ -7,6 +7,7 @@ import errno
 import os
 
 from orbitmq.cli.top.complaints import KEPT, Complaints
+from orbitmq.client.status import DeathStatus
 from tests.cli.made_status import actor, positions, status
 
 
@@ -26,6 +27,22 @@ def test_what_goes_on_is_told_once() -> None:
     complaints.compare(ill, well)
     complaints.compare(well, ill)
     assert texts(complaints).count(told) == 2
+
+
+def test_last_words() -> None:
+    """Of the process that died, whichever of its actors one looks at; and of an actor that died more than once."""
+    before = status(actors=(actor("reput", pid=5), actor("writer", pid=5), actor("flush", pid=6), actor("notifier", pid=7)))
+    deaths = (
+        DeathStatus("stages", 5, 1, 0.0, "SIGABRT", ("before", "x.c:7: Assertion failed.")),
+        DeathStatus("flush", 66, 2, 0.0, "SIGKILL", ()),
+    )
+    lives = {"reput": 2, "writer": 2, "flush": 3, "notifier": 1}
+    complaints = Complaints()
+    complaints.compare(before, status(actors=tuple(actor(name, epoch=epoch) for name, epoch in lives.items()), deaths=deaths))
+    said = "died of SIGABRT and was started again: life 2; its last words: x.c:7: Assertion failed."
+    assert sorted(texts(complaints)) == [
+        "flush died of SIGKILL and was started again: life 3", f"reput {said}", f"writer {said}",
+    ]  # fmt: skip
 
 
 def test_lives_of_actors() -> None:
