@@ -141,6 +141,8 @@ def events(actor: ActorStatus) -> Iterable[str]:
     for counter, word in EVENTS.items():
         if count := actor.counters.get(counter, 0):
             yield f"{count:,} {word}"
+            if counter == "rejected" and actor.refused:
+                yield from (f"{n:,} {reason.replace('_', ' ')}" for reason, n in actor.refused.items())
     if actor.quantiles:
         middle, high = actor.quantiles.get(0.5, 0), actor.quantiles.get(0.99, 0)
         if actor.name == "flush":

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from orbitmq.client.health import DEGRADED, OK, REFUSING, STOPPED, Health
 from orbitmq.native._core import lib
-from orbitmq.shm.counters import ActorPage, Histogram
+from orbitmq.shm.counters import REASONS, ActorPage, Histogram
 
 if TYPE_CHECKING:
     from orbitmq.client.attachment import Attachment
@@ -99,13 +99,15 @@ def metrics_of_health(health: Health) -> list[Metric]:
 
 def _log(status: Status) -> Iterator[Metric]:
     seen = status.positions
-    writer = next((actor.counters for actor in status.actors if actor.name == "writer"), {})
+    writer, refused = next(((each.counters, each.refused) for each in status.actors if each.name == "writer"), ({}, {}))
     for counter, name, text in (
         ("messages", "messages_appended_total", "Messages that the log got."),
         ("rejected", "messages_rejected_total", "Messages that the writer answered with an error."),
         ("duplicates", "messages_duplicate_total", "Messages that were stored before, under the same id."),
     ):
         yield _counter(name, text, [Sample(writer.get(counter, 0))])
+    reasons = (Sample(refused.get(reason, 0), (("reason", reason),)) for reason in REASONS)
+    yield _counter("messages_refused_total", "The rejected messages, by reason.", reasons)
     yield _gauge("ids_remembered", "Ids by which a second send is recognised.", [Sample(writer.get("ids", 0))])
     places = (Sample(getattr(seen, each), (("position", each),)) for each in POSITIONS)
     yield _gauge("log_position_bytes", "Physical offsets: how far each stage of the broker is.", places)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from orbitmq.client.attachment import Attachment
@@ -36,7 +36,8 @@ class ActorStatus:
     """One process. state: "starting", "recovering", "running", "stopping", "stopped", "failed". epoch: which life of it.
 
     heartbeat_age_ms: time since it last interrupted its work to show that it is alive. quantiles: of its histogram (writer:
-        messages a write group; flush: microseconds a sync), by quantile; empty if nothing was recorded.
+        messages a write group; flush: microseconds a sync), by quantile; empty if nothing was recorded. refused: of the writer,
+        how many messages it has answered with an error, by reason; reasons that did not occur are left out.
     """
 
     name: str
@@ -47,6 +48,7 @@ class ActorStatus:
     heartbeat_age_ms: int
     counters: dict[str, int]
     quantiles: dict[float, int]
+    refused: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,8 +282,10 @@ def read_actors(attachment: Attachment) -> tuple[ActorStatus, ...]:
             continue
         quantiles = {q: page.quantile(q) for q in QUANTILES} if page.samples() else {}
         age = max(0, now_ms - seen.heartbeat_ms) if seen.heartbeat_ms else 0
+        refused = {reason: count for reason, count in page.refused().items() if count}
+        state = seen.state.name.lower()
         found.append(
-            ActorStatus(seen.name, seen.state.name.lower(), seen.pid, seen.epoch, seen.error, age, seen.counters, quantiles)
+            ActorStatus(seen.name, state, seen.pid, seen.epoch, seen.error, age, seen.counters, quantiles, refused)
         )
     return tuple(found)
 

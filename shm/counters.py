@@ -48,6 +48,17 @@ class Counter(IntEnum):
     IDS = lib.COUNT_IDS
 
 
+# The verdicts of native/shared/verdict.h that refuse a message, as words.
+REASONS: dict[str, int] = {
+    name: getattr(lib, f"VERDICT_{name.upper()}")
+    for name in (
+        "unknown_topic", "no_permission", "unknown_queue", "body_too_large", "properties_too_large", "store_full",
+        "store_failed", "reserved", "read_only", "dedup_full", "batch_differs", "batch_refused", "batch_too_large",
+        "sync_failed", "settled", "unknown_half", "fenced", "commits_full", "unknown_message", "halves_full", "behind",
+    )
+}  # fmt: skip
+
+
 @dataclass(frozen=True, slots=True)
 class ActorCounters:
     """One look at a page. heartbeat_ms is CLOCK_MONOTONIC; error is the errno behind FAILED, or 0; epoch counts lives."""
@@ -115,6 +126,12 @@ class ActorPage:
             heartbeat_ms=int(view.heartbeat_ms),
             counters={counter.name.lower(): int(view.counter[counter]) for counter in Counter},
         )
+
+    def refused(self) -> dict[str, int]:
+        """The writer's: how many messages were answered with an error, by the words of REASONS. Their sum is "rejected"."""
+        counts = ffi.new("uint64_t[]", lib.REFUSALS)
+        lib.actor_page_refused(self._page, counts)
+        return {reason: int(counts[verdict]) for reason, verdict in REASONS.items()}
 
     def samples(self) -> int:
         """Number of values recorded in the histogram."""

@@ -99,7 +99,7 @@ static void reject(struct writer *writer, struct write_group *group, uint32_t la
         record->placed = LANE_UNPLACED;
     const struct completion answer = {.queue_id = record->queue_id, .code = verdict, .detail = detail};
     writer_answer(writer, lane, record, &answer);
-    group->rejected++;
+    write_group_refuse(group, verdict);
 }
 
 /* Answers a message that was stored before, with the place of that. */
@@ -331,7 +331,7 @@ static void pass_on(struct writer *writer, struct write_group *group, uint32_t l
 {
     const struct completion answer = {.queue_id = record->queue_id, .code = record->code, .detail = record->detail};
     writer_answer(writer, lane, record, &answer);
-    group->rejected++;
+    write_group_refuse(group, answer.code);
 }
 
 static void apply_lane(struct writer *writer, struct write_group *group, uint32_t lane)
@@ -490,6 +490,15 @@ static uint64_t waiting_bytes(const struct writer *writer)
     return bytes;
 }
 
+static __attribute__((noinline)) void count_rejected(struct actor_page *page, const struct write_group *group)
+{
+    static_assert(VERDICTS <= REFUSALS, "the page has room for every verdict");
+    count(page, COUNT_REJECTED, group->rejected);
+    for (uint32_t verdict = 0; verdict < VERDICTS; verdict++)
+        if (group->refused[verdict])
+            count_refused(page, verdict, group->refused[verdict]);
+}
+
 uint32_t writer_step(struct writer *writer)
 {
     struct attachment *tree = writer->tree;
@@ -533,7 +542,8 @@ uint32_t writer_step(struct writer *writer)
 
     count(tree->page, COUNT_STEPS, 1);
     count(tree->page, COUNT_MESSAGES, group.messages - group.rejected - group.duplicates);
-    count(tree->page, COUNT_REJECTED, group.rejected);
+    if (group.rejected)
+        count_rejected(tree->page, &group);
     count(tree->page, COUNT_DUPLICATES, group.duplicates);
     count(tree->page, COUNT_BYTES, group.bytes);
     histogram_record(&tree->page->histogram, group.messages);

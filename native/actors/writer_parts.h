@@ -88,6 +88,7 @@ struct write_group {
     uint64_t bytes;
     uint32_t messages;
     uint32_t rejected;
+    uint32_t refused[VERDICTS]; /* the same, by verdict */
     uint32_t duplicates;    /* messages that were stored before */
     uint32_t askers;        /* sessions that have begun to wait for the disk */
     bool flush;             /* somebody waits for the disk */
@@ -95,6 +96,13 @@ struct write_group {
     bool small;             /* records that a sender waits for on disk go there as a small write */
     uint64_t wake[LANES_MAX]; /* lanes with fresh deliver bits: clients sleep for a verdict */
 };
+
+/* A message of the group is answered with an error. The verdict may come from a lane's record. */
+static inline void write_group_refuse(struct write_group *group, uint32_t verdict)
+{
+    group->rejected++;
+    group->refused[verdict < VERDICTS ? verdict : VERDICT_NONE]++;
+}
 
 /* ---- writer.c ---- */
 

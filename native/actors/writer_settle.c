@@ -32,7 +32,7 @@ static void answer(struct writer *writer, struct write_group *group, uint32_t la
     const struct completion completion = {.code = verdict, .detail = detail};
     record->code = verdict;
     writer_answer(writer, lane, record, &completion);
-    group->rejected++;
+    write_group_refuse(group, verdict);
 }
 
 /* Appends one image at the end of the log; returns its queue offset. */

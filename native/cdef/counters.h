@@ -8,6 +8,7 @@ enum counter {
 };
 #define COUNTERS ...
 #define HISTOGRAM_BUCKETS ...
+#define REFUSALS ...
 struct actor_view {
     char name[24];
     uint32_t pid, epoch, state, error;
@@ -20,6 +21,7 @@ void actor_page_view(const struct actor_page *page, struct actor_view *view);
 uint64_t actor_page_quantile(const struct actor_page *page, double q);
 uint64_t actor_page_samples(const struct actor_page *page);
 void actor_page_buckets(const struct actor_page *page, uint64_t *counts);
+void actor_page_refused(const struct actor_page *page, uint64_t *counts);
 void actor_page_add(struct actor_page *page, enum counter which, uint64_t n);
 void actor_page_record(struct actor_page *page, uint64_t value);
 uint64_t actor_page_size(void);

@@ -86,6 +86,12 @@ void actor_page_buckets(const struct actor_page *page, uint64_t *counts)
         counts[i] = atomic_load_explicit(&page->histogram.bucket[i], memory_order_relaxed); /* see the head */
 }
 
+void actor_page_refused(const struct actor_page *page, uint64_t *counts)
+{
+    for (uint32_t i = 0; i < REFUSALS; i++)
+        counts[i] = atomic_load_explicit(&page->refused[i], memory_order_relaxed); /* see the head */
+}
+
 void actor_page_add(struct actor_page *page, enum counter which, uint64_t n)
 {
     assert((uint32_t)which < COUNTERS);

@@ -7,6 +7,7 @@
 #include "shared/segment.h"
 
 #define COUNTERS 16u
+#define REFUSALS 32u /* more than there are verdicts (verdict.h) */
 #define HISTOGRAM_SUB_BITS 3u                    /* 8 buckets to each power of two: values are kept within 12.5 % */
 #define HISTOGRAM_BUCKETS ((40u + 1u) << HISTOGRAM_SUB_BITS)
 
@@ -52,6 +53,7 @@ struct actor_page {
     _Atomic uint32_t error;   /* errno behind ACTOR_FAILED, or 0 */
     _Atomic uint64_t heartbeat_ms; /* CLOCK_MONOTONIC of its last look */
     _Alignas(SEGMENT_LINE) _Atomic uint64_t counter[COUNTERS];
+    _Alignas(SEGMENT_LINE) _Atomic uint64_t refused[REFUSALS]; /* writer: messages answered with an error, by enum verdict */
     _Alignas(SEGMENT_LINE) struct histogram histogram; /* writer: messages a write group; flush: microseconds a sync; ... */
 };
 
@@ -60,6 +62,13 @@ static inline void count(struct actor_page *page, enum counter which, uint64_t n
     /* single writer: a plain add, made of relaxed halves so that a reader never sees half a word */
     uint64_t old = atomic_load_explicit(&page->counter[which], memory_order_relaxed);
     atomic_store_explicit(&page->counter[which], old + n, memory_order_relaxed);
+}
+
+static inline void count_refused(struct actor_page *page, uint32_t verdict, uint64_t n)
+{
+    /* relaxed: as in count() */
+    uint64_t old = atomic_load_explicit(&page->refused[verdict], memory_order_relaxed);
+    atomic_store_explicit(&page->refused[verdict], old + n, memory_order_relaxed);
 }
 
 uint32_t histogram_index(uint64_t value);
@@ -84,6 +93,8 @@ void actor_page_view(const struct actor_page *page, struct actor_view *view);
 uint64_t actor_page_quantile(const struct actor_page *page, double q);
 uint64_t actor_page_samples(const struct actor_page *page);
 void actor_page_buckets(const struct actor_page *page, uint64_t *counts); /* HISTOGRAM_BUCKETS of them */
+
+void actor_page_refused(const struct actor_page *page, uint64_t *counts); /* REFUSALS of them */
 
 /* For owners in Python: adds to a counter; records a value. */
 void actor_page_add(struct actor_page *page, enum counter which, uint64_t n);

@@ -33,6 +33,8 @@ enum verdict {
     VERDICT_HALVES_FULL = 18,       /* too many half messages since the oldest that is not settled; detail: the limit */
 };
 
+#define VERDICTS 24u /* one more than the largest */
+
 /* True if the message is in the log. */
 static inline bool verdict_stored(uint32_t code) { return code == VERDICT_APPENDED || code == VERDICT_DUPLICATE; }
 

@@ -75,12 +75,18 @@ def test_last_words() -> None:
 def test_processes() -> None:
     told = shown(
         actors=(
-            actor("writer", counters={"messages": 1234, "full": 2}, quantiles={0.5: 1000, 0.99: 2500}),
+            actor(
+                "writer",
+                counters={"messages": 1234, "full": 2, "rejected": 5},
+                refused={"store_full": 4, "fenced": 1},
+                quantiles={0.5: 1000, 0.99: 2500},
+            ),
             actor("flush", quantiles={0.5: 100, 0.99: 1_500_000}, epoch=3),
             actor("reput", state="failed", pid=0, error=errno.ENOSPC, heartbeat_age_ms=60_000),
         )
     ).splitlines()
     writer, flush, reput = (next(line for line in told if line.startswith(name + " ")) for name in ("writer", "flush", "reput"))
+    assert "5 rejected, 4 store full, 1 fenced" in writer
     assert "1,234" in writer and "2 waits for room, write groups of 1,000 (p99 2,500)" in writer
     assert "sync p50 0 ms, p99 1.5 s" in flush and " 3 " in flush
     assert "failed" in reput and " - " in reput and "60.0 s" in reput and f"stopped by {os.strerror(errno.ENOSPC)}" in reput

@@ -54,7 +54,7 @@ def busy() -> Status:
     return status(
         positions=positions(wrote=9000, flushed=8000, flushed_error=5),
         actors=(
-            actor("writer", counters=counters, epoch=3, quantiles={0.5: 4, 1.0: 9}),
+            actor("writer", counters=counters, epoch=3, quantiles={0.5: 4, 1.0: 9}, refused={"store_full": 2}),
             actor("flush", counters=counters, heartbeat_age_ms=1500, state="failed", quantiles={0.99: 2500}),
         ),
         topics=(topic("orders", (2, 5), (0, 4)), topic("empty", (0, 0))),
@@ -71,6 +71,8 @@ def busy() -> Status:
 def test_what_is_told() -> None:
     values = read(text_of(metrics_of(busy(), 11, {})).decode())
     assert of(values, "messages_appended_total") == 7 and of(values, "messages_rejected_total") == 2
+    assert of(values, "messages_refused_total", reason="store_full") == 2
+    assert of(values, "messages_refused_total", reason="fenced") == 0, "it is there before it happens"
     assert of(values, "messages_duplicate_total") == 1 and of(values, "ids_remembered") == 5
     assert of(values, "actor_syncs_total", actor="flush") == 4 and of(values, "actor_sessions", actor="writer") == 3
     assert of(values, "actor_restarts_total", actor="writer") == 2 and of(values, "actor_restarts_total", actor="flush") == 0
