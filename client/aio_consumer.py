@@ -144,9 +144,9 @@ class AsyncConsumer(Shown):
         """See Consumer.seek."""
         await self._aside(lambda: self._consumer.seek(topic, queue, offset))
 
-    async def seek_to_time(self, ms: float) -> None:
+    async def seek_to_time(self, ms: float, *, nearest: bool = False) -> None:
         """See Consumer.seek_to_time."""
-        await self._aside(lambda: self._consumer.seek_to_time(ms))
+        await self._aside(lambda: self._consumer.seek_to_time(ms, nearest=nearest))
 
     @property
     def paused(self) -> list[QueueKey]:

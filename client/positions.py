@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable
 
+from orbitmq.client.argument import check_flag
 from orbitmq.client.consumer_session import GONE, ConsumerSession
 from orbitmq.client.offset_range import check_offset
 from orbitmq.shm.topic_table import QueueKey
@@ -77,16 +78,22 @@ class Positions(ConsumerSession):
 
         self._use(work, within=True)
 
-    def seek_to_time(self, ms: float) -> None:
-        """Continues, in every queue, at the message whose store time is nearest to ms, milliseconds since the epoch; at the
-        first or last message if all are later or earlier.
+    def seek_to_time(self, ms: float, *, nearest: bool = False) -> None:
+        """Continues, in every queue, at the first message that was stored at ms, milliseconds since the epoch, or later; at the
+        queue's end if all are older.
 
-        Source: RocketMQ, SEARCH_OFFSET_BY_TIMESTAMP.
+        nearest: at the message whose store time is nearest to ms instead, which may be an older one; at the last message if all
+            are older.
+
+        Raises: SettingError.
+        Source: Kafka, offsetsForTimes; RocketMQ, SEARCH_OFFSET_BY_TIMESTAMP.
         """
+        check_flag(nearest, "seek to a time", "nearest")
 
         def work() -> None:
             store_ms = min(max(0, int(ms)), TIME_END)
-            found = [self._reader.search_time(index, store_ms) for index in range(self._reader.count)]
+            search = self._reader.search_time if nearest else self._reader.since
+            found = [search(index, store_ms) for index in range(self._reader.count)]
             for index, offset in enumerate(found):
                 self._reader.seek(index, offset)
 

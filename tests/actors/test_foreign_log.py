@@ -148,8 +148,10 @@ def test_a_clock_that_went_back_before_the_store_became_ours(tmp_path: Path) -> 
             assert rising.load(StoreLayout.at(tmp_path)) == log.written[3].offset
             assert bodies(broker, "T", 6 + life)[-life:] == [b"now"] * life
             with broker.consumer(None, topics=["T"]) as consumer:
-                for ms, place in ((5, 0), (16, 1), (21, 1), (26, 2), (30, 2), (31, 5)):
+                for ms, since, nearest in ((5, 0, 0), (16, 1, 1), (21, 2, 1), (26, 2, 2), (30, 2, 2), (31, 6, 5)):
                     consumer.seek_to_time(FIRST_MS + ms)
-                    assert consumer.position()["T", 0] == place
-                consumer.seek_to_time(FIRST_MS + 3_600_000)
+                    assert consumer.position()["T", 0] == since
+                    consumer.seek_to_time(FIRST_MS + ms, nearest=True)
+                    assert consumer.position()["T", 0] == nearest
+                consumer.seek_to_time(FIRST_MS + 3_600_000, nearest=True)
                 assert consumer.position()["T", 0] == 5, "nearer to this hour than to the first message of ours"

@@ -130,10 +130,13 @@ def test_seek_to_time(broker: ComposedBroker) -> None:
         broker.append("t", slot + 1, b"%d" % (ms + 7), store_ms=ms + 7)
     broker.publish()
     consumer = Consumer(broker, None, ["t"])
-    consumer.seek_to_time(207)
-    assert consumer.position() == {("t", 0): 1, ("t", 1): 1}
-    consumer.seek_to_time(1 << 70)
-    assert consumer.position() == {("t", 0): 2, ("t", 1): 2}
+    for ms, since, nearest in ((0, (0, 0), (0, 0)), (207, (2, 1), (1, 1)), (1 << 70, (3, 3), (2, 2))):
+        consumer.seek_to_time(ms)
+        assert consumer.position() == {("t", 0): since[0], ("t", 1): since[1]}
+        consumer.seek_to_time(ms, nearest=True)
+        assert consumer.position() == {("t", 0): nearest[0], ("t", 1): nearest[1]}
+    with pytest.raises(SettingError, match="nearest='yes'"):
+        consumer.seek_to_time(1, nearest="yes")  # type: ignore[arg-type]
 
 
 def test_damage_is_named_and_can_be_passed(broker: ComposedBroker) -> None:

@@ -50,7 +50,7 @@ def by_orbitmq(broker: orbitmq.Client, sent: list[Letter], rng: random.Random) -
         def search(queue: int, asked: list[int]) -> list[int]:
             places = []
             for ms in asked:
-                consumer.seek_to_time(ms)
+                consumer.seek_to_time(ms, nearest=True)  # as RocketMQ searches
                 places.append(consumer.position()[topic, queue])
             return places
 
