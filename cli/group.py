@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
+from shlex import quote
 from typing import Annotated, Any
 
 import typer
@@ -64,7 +65,7 @@ def describe(group: GroupName, name: Name = None, store: Store = None, as_json: 
         out.print(f"[yellow]{counted(found.retries, 'failed message')}[/] {waits} for the next try, the first for {again}")
     if found.dead_letters:
         letters = counted(found.dead_letters, "dead letter")
-        out.print(f"[yellow]{letters}[/], sent again or not: [bold]orbitmq dlq list {escape(found.name)}[/]")
+        out.print(f"[yellow]{letters}[/], sent again or not: [bold]orbitmq dlq list {escape(quote(found.name))}[/]")
     for reason in found.held_up:
         out.print(f"[bold yellow]held up[/]  {escape(reason)}", soft_wrap=not out.is_terminal)
     parts = work_picture(found) if found.workers else _consuming(found)
@@ -165,7 +166,8 @@ def _tell(group: GroupStatus, as_json: bool) -> None:
     if as_json:
         print(json.dumps({"name": group.name, "paused": group.paused}))
     elif group.paused:
-        out.print(f"group {where(group.name)} is paused; it goes on with [bold]orbitmq group resume {escape(group.name)}[/]")
+        command = f"orbitmq group resume {quote(group.name)}"
+        out.print(f"group {where(group.name)} is paused; it goes on with [bold]{escape(command)}[/]")
     else:
         out.print(f"group {where(group.name)} goes on")
 

@@ -8,6 +8,7 @@ import subprocess
 import threading
 from contextlib import suppress
 from pathlib import Path
+from shlex import quote
 from types import FrameType
 from typing import Annotated, Any
 
@@ -174,7 +175,7 @@ def _describe(status: Status, settings: list[SettingState], started: Started) ->
     if remembered:
         out.print(f"  remembered  {escape(', '.join(remembered))}")
     argument = "" if plain else f'"{status.name}"'
-    flag = "" if plain else f" --name {status.name}"
+    flag = "" if plain else f" --name {quote(status.name)}"
     if status.listens:
         out.print(f"  listens     for RocketMQ's clients: namesrvAddr {escape(status.listens)}")
     out.print(f"  connect     orbitmq.connect({escape(argument)})   or   orbitmq status{escape(flag)}")
@@ -192,7 +193,7 @@ def _run_detached(store: Path, options: dict[str, Any], allow_deletion: bool) ->
                 status, settings = broker.status(), broker.settings()
             try:
                 _describe(status, settings, started)
-                flag = "" if started.name == "default" else f" --name {started.name}"
+                flag = "" if started.name == "default" else f" --name {quote(started.name)}"
                 out.print(f"  log         {escape(_log_file(settings) or str(log))}")
                 out.print(f"  stop        orbitmq down{escape(flag)}")
             # rich raises this if the reader has closed the output (`| head -1`), who was then told

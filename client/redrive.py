@@ -20,6 +20,7 @@ import time
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from shlex import quote
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -142,7 +143,7 @@ class Redrive:
             raise UnknownTopic(text, hint=how_to_make(letter.topic), topic=letter.topic)
         if not topic.perm & PERM_WRITE:
             text = f"{doing}: its topic {letter.topic!r} may not be written"
-            way = f"allow it: orbitmq topic permissions {letter.topic} --write"
+            way = f"allow it: orbitmq topic permissions {quote(letter.topic)} --write"
             raise NoPermission(text, hint=way, topic=letter.topic, perm=topic.perm)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from shlex import quote
 from typing import NamedTuple
 
 from orbitmq.client.several import Several, not_one_text
@@ -29,7 +30,7 @@ def look_up(topics_address: int, name: str, doing: str = "consume") -> Topic:
     if topic is None:
         raise UnknownTopic(f"could not {doing} topic {name!r}: it does not exist", hint=how_to_make(name), topic=name)
     if not topic.perm & PERM_READ:
-        way = f"allow it: orbitmq topic permissions {name} --read"
+        way = f"allow it: orbitmq topic permissions {quote(name)} --read"
         raise NoPermission(f"could not {doing} topic {name!r}: it may not be read", hint=way, topic=name, perm=topic.perm)
     return topic
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from pathlib import Path
+from shlex import quote
 
 from orbitmq.errors import BrokerNotRunning, NoPermission, SettingError
 from orbitmq.errors.remedy import hint
@@ -62,7 +63,7 @@ class ByName(Whereabouts):
 
     def absent(self, starting: bool) -> BrokerNotRunning:
         what = "it is still starting, or stopping" if starting else "none runs under this name"
-        start = "orbitmq up" if self.name == "default" else f"orbitmq up --name {self.name}"
+        start = "orbitmq up" if self.name == "default" else f"orbitmq up --name {quote(self.name)}"
         text = f"cannot connect to the broker {self.name!r}, {what}"
         return BrokerNotRunning(text, hint=f"start it: {start}", broker=self.name, starting=starting)
 
@@ -95,7 +96,8 @@ class ByStore(Whereabouts):
         root = self._layout.root
         what = "it is still starting, or stopping" if starting else "none runs on it"
         text = f"cannot connect to the broker of the store {str(root)!r}, {what}"
-        return BrokerNotRunning(text, hint=f"start it: orbitmq up --store {root}", store=str(root), starting=starting)
+        start = f"orbitmq up --store {quote(str(root))}"
+        return BrokerNotRunning(text, hint=f"start it: {start}", store=str(root), starting=starting)
 
 
 def whereabouts(name: str | None, store: str | os.PathLike[str] | None) -> Whereabouts:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from shlex import quote
+
 from orbitmq.errors import TopicNameError
 from orbitmq.native._core import ffi, lib
 
@@ -52,7 +54,7 @@ def check_new_topic_name(name: object) -> None:
 def how_to_make(name: str) -> str:
     """The hint for a missing topic. The producer's C code has the same text."""
     why = reserved_topic(name)
-    return f"create it: orbitmq topic create {name}" if why is None else f"nobody can make a topic of this name: {why}"
+    return f"create it: orbitmq topic create {quote(name)}" if why is None else f"nobody can make a topic of this name: {why}"
 
 
 def possible(name: str, queue: int) -> bool:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import ast
 import inspect
 import re
+import shlex
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -18,6 +19,7 @@ import orbitmq
 from orbitmq import errors
 from orbitmq.cli import spelling, tree
 from orbitmq.cli.main import app
+from orbitmq.errors import BrokerNotRunning, OrbitError
 from orbitmq.errors.remedy import FACES, Hint, Knob, all_of, environment, hint, library, of_plain, settings_file
 from orbitmq.shm.frames import error_map, error_raised
 from orbitmq.spark.sink.options import KNOWN as SINK
@@ -26,6 +28,7 @@ from orbitmq.spark.spelling import spark
 from orbitmq.store.setting_sources import resolve
 from orbitmq.store.tree_settings import KINDS
 from tests.test_tidy import ROOT, short, sources
+from tests.trees import small_broker
 
 LITERAL_OF_C = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
 HINT_OF_C = re.compile(r"\{[a-z_]+(?:=[^{} ]+)?(?: of [a-z]+)?\}")
@@ -283,3 +286,34 @@ def test_two_words_for_one_place(tmp_path: Path) -> None:
     assert both.value.remedy is not None
     assert both.value.remedy.spelled(spelling.spelled_by(commands()["status"])) == "leave out --name, or leave out --store"
     assert both.value.remedy.spelled(spark) == "leave out option broker, or leave out option path"
+
+
+@pytest.mark.parametrize("name", ["plain-1_%", "a|b", "%RETRY%g|h"])
+def test_names_in_hints_can_be_pasted(tmp_path: Path, name: str) -> None:
+    """Goal: a command in a hint is what a shell takes it for. Method: topics, brokers and stores with such names; the words
+    of the command that a shell would see."""
+
+    def words(error: OrbitError, command: str) -> list[str]:
+        seen = shlex.shlex(command + str(error.hint).partition(command)[2], posix=True, punctuation_chars=True)
+        seen.whitespace_split = True
+        return list(seen)
+
+    with pytest.raises(BrokerNotRunning) as absent:
+        orbitmq.connect(f"{name} 'x'")
+    assert words(absent.value, "orbitmq up") == ["orbitmq", "up", "--name", f"{name} 'x'"]
+    store = tmp_path / f"{name} $x"
+    with small_broker(store) as broker:
+        broker.create_topic(f"shut{name}", 1)
+        broker.set_permissions(f"shut{name}", read=False, write=False)
+        create, allow = "orbitmq topic create", "orbitmq topic permissions"
+        with broker.producer() as producer:
+            for topic, command in ((f"no{name}", create), (f"shut{name}", allow)):
+                with pytest.raises(OrbitError) as sent:
+                    producer.send(topic, b"x")
+                with pytest.raises(OrbitError) as read:
+                    broker.consumer(None, [topic])
+                for error in (sent.value, read.value):
+                    assert words(error, command)[3] == topic, error.hint
+    with pytest.raises(BrokerNotRunning) as gone:
+        orbitmq.connect(store=store)
+    assert words(gone.value, "orbitmq up") == ["orbitmq", "up", "--store", str(store)]

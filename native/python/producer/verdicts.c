@@ -25,18 +25,40 @@ void verdict_pending(PyObject *pending)
     PyErr_Restore(type, value, traceback);
 }
 
+#define QUOTED_MAX (5 * TOPIC_NAME_MAX + 3)
+
+/* A name as a shell takes it, as shlex.quote writes it. */
+static const char *quoted(const char *name, char to[QUOTED_MAX])
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+=:,./-";
+    if (*name && strspn(name, plain) == strlen(name))
+        return name;
+    char *end = to;
+    *end++ = '\'';
+    for (uint32_t i = 0; i < TOPIC_NAME_MAX && name[i]; i++) {
+        if (name[i] == '\'') {
+            memcpy(end, "'\"'\"", 4);
+            end += 4;
+        }
+        *end++ = name[i];
+    }
+    *end++ = '\'';
+    *end = 0;
+    return to;
+}
+
 PyObject *verdict_unknown_topic(PyObject *topic)
 {
     Py_ssize_t size;
     const char *name = PyUnicode_AsUTF8AndSize(topic, &size);
-    char hint[TOPIC_NAME_MAX + 256];
+    char hint[QUOTED_MAX + 256], room[QUOTED_MAX];
     if (!name)
         return NULL;
     const char *why = reserved_topic_why((const uint8_t *)name, (uint32_t)size);
     if (why)
         snprintf(hint, sizeof hint, "nobody can make a topic of this name: %s", why);
     else
-        snprintf(hint, sizeof hint, "create it: orbitmq topic create %s", name);
+        snprintf(hint, sizeof hint, "create it: orbitmq topic create %s", quoted(name, room));
     return py_raise("UnknownTopic", hint, Py_BuildValue("{s:O}", "topic", topic),
                       "could not send to topic %R: there is no such topic", topic);
 }
@@ -53,8 +75,8 @@ static PyObject *not_writable(PyObject *topic)
     Py_ssize_t size;
     const char *name = PyUnicode_AsUTF8AndSize(topic, &size);
     const char *why = name ? reserved_topic_why((const uint8_t *)name, (uint32_t)size) : NULL;
-    char hint[TOPIC_NAME_MAX + 256];
-    snprintf(hint, sizeof hint, "allow it: orbitmq topic permissions %s --write", name ? name : "NAME");
+    char hint[QUOTED_MAX + 256], room[QUOTED_MAX];
+    snprintf(hint, sizeof hint, "allow it: orbitmq topic permissions %s --write", name ? quoted(name, room) : "NAME");
     PyErr_Clear();
     return py_raise("NoPermission", why ? NULL : hint, Py_BuildValue("{s:O}", "topic", topic), "could not send to topic %R: %s",
                       topic, why ? why : "it may not be written");
