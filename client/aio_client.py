@@ -21,7 +21,7 @@ from orbitmq.client.consumer_settings import ConsumerSettings
 from orbitmq.client.health import Health
 from orbitmq.client.loop_check import called_in
 from orbitmq.client.message import Message
-from orbitmq.client.parameters import called_with
+from orbitmq.client.parameters import called_with, known_options
 from orbitmq.client.producer_settings import ProducerSettings
 from orbitmq.client.status import Status
 from orbitmq.client.topic_info import TopicInfo
@@ -52,6 +52,7 @@ class AsyncClient(AsyncAdministration, AsyncTransactionAdministration, AsyncRequ
         """See Client.name."""
         return self._client.name
 
+    @known_options
     async def create_topic(
         self, name: str, queues: int = 8, *, retention_hours: int | None = None, durability: Durability | None = None
     ) -> TopicInfo:
@@ -218,6 +219,7 @@ class Connecting:
         return AsyncClient(await aside(self._make, self._doing))
 
 
+@known_options
 def connect(
     name: str | None = None, *, store: str | os.PathLike[str] | None = None, timeout: float = 5.0, wait: float = 0.0
 ) -> Connecting:

@@ -7,12 +7,14 @@ import os
 import subprocess
 from contextlib import suppress
 from types import TracebackType
-from typing import TYPE_CHECKING, Self, Unpack
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from orbitmq.client.broker_log import BrokerLog
 from orbitmq.client.client import Client
 from orbitmq.client.launch import Started, start_tree
+from orbitmq.client.parameters import refuse_option
 from orbitmq.client.unclosed import state
+from orbitmq.store.tree_settings import KINDS
 
 if TYPE_CHECKING:
     from orbitmq.client.setting_types import BrokerSettings
@@ -48,6 +50,9 @@ class Broker(Client):
         allow_deletion: bool = False,
         **settings: Unpack[BrokerSettings],
     ) -> None:
+        given: dict[str, Any] = {**settings}
+        for setting in given.keys() - KINDS.keys():
+            raise refuse_option("Broker", setting, given[setting], {*KINDS, "timeout", "allow_deletion"} - {"owner"})
         self._owner = os.getpid()
         name = name if name is not None else f"embedded-{self._owner}-{next(_numbers)}"
         options = {"name": name, "owner": self._owner, **settings}

@@ -14,7 +14,7 @@ from orbitmq.client.connection import Connection, checked_wait
 from orbitmq.client.consumer_settings import ConsumerSettings
 from orbitmq.client.delay_administration import DelayAdministration
 from orbitmq.client.health import Health
-from orbitmq.client.parameters import called_with
+from orbitmq.client.parameters import called_with, known_options
 from orbitmq.client.producer_settings import ProducerSettings
 from orbitmq.client.queue_locking import QueueLocking
 from orbitmq.client.requests import Requests
@@ -98,6 +98,7 @@ class Client(
         """The connection that the client's producers and consumers use."""
         return self._connection
 
+    @known_options
     def create_topic(
         self, name: str, queues: int = 8, *, retention_hours: int | None = None, durability: Durability | None = None
     ) -> TopicInfo:
@@ -409,6 +410,7 @@ class Client(
         self.close()
 
 
+@known_options
 def connect(
     name: str | None = None, *, store: str | os.PathLike[str] | None = None, timeout: float = 5.0, wait: float = 0.0
 ) -> Client:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass
 from typing import Literal
 
+from orbitmq.client.argument import whole
 from orbitmq.client.check_function import Check, check_function
 from orbitmq.client.group_name import check_producer_group
 from orbitmq.errors import SettingError
@@ -60,6 +61,8 @@ class ProducerSettings:
         return self.wait if self.wait is not None else self.timeout if self.name is not None else 0.0
 
     def __post_init__(self) -> None:
+        for name in ("window", "message_max"):
+            whole(getattr(self, name), "make a producer", name)
         if not 1 <= self.window <= WINDOW_MAX:
             raise _impossible("window", self.window, f"it must be 1 to {WINDOW_MAX} messages")
         if not MESSAGE_MIN <= self.message_max <= MESSAGE_MAX:

@@ -20,4 +20,4 @@ def unknown_hint(option: str, known: Sequence[str]) -> str:
         return "it is for a client of Kafka, and there is none: leave it out; broker or path says where the topics are"
     spelled = {name.lower(): name for name in known}
     close = get_close_matches(option.lower(), spelled, cutoff=0.6)
-    return f"perhaps {' or '.join(spelled[name] for name in close)}" if close else f"the options are {', '.join(known)}"
+    return f"did you mean {' or '.join(spelled[name] for name in close)}" if close else f"the options are {', '.join(known)}"

@@ -96,7 +96,7 @@ def file_values(file: SettingsFile, without: Collection[str] = ()) -> dict[str, 
         try:
             if name not in KINDS:
                 close = get_close_matches(name, REMEMBERED, cutoff=0.5)
-                meant = f"perhaps {' or '.join(close)}" if close else ""
+                meant = f"did you mean {' or '.join(close)}" if close else ""
                 raise refused(name, value, "this version of OrbitMQ has no such setting", meant)
             if name in OF_ONE_START:
                 raise refused(name, value, OF_ONE_START_WHY)

@@ -225,7 +225,7 @@ def unknown(name: str, value: Any, deed: str = "set") -> SettingError:
     refused."""
     known = sorted(KINDS.keys() - {"name", "owner"})
     close = get_close_matches(name, known, cutoff=0.5)
-    hint = f"perhaps {' or '.join(close)}" if close else f"settings are {', '.join(known)}"
+    hint = f"did you mean {' or '.join(close)}" if close else f"settings are {', '.join(known)}"
     return refused(name, value, "there is no such setting", hint, deed)
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -362,6 +363,7 @@ def consume(broker: orbitmq.Client, count: int) -> None:
         assert consumer.paused == [("orders", 0)]
         consumer.unpause()
         consumer.seek_to_time(0)
+        consumer.seek_to_time(time.time() * 1000, nearest=True)
         for again in consumer:
             assert read(again)
             break
@@ -467,7 +469,7 @@ async def with_asyncio(name: str) -> None:
             assert consumer.paused and not consumer.closed and consumer.rebalances >= consumer.skipped
             await consumer.unpause()
             await consumer.seek("orders", 0, 0)
-            await consumer.seek_to_time(0)
+            await consumer.seek_to_time(0, nearest=False)
             await consumer.settle()
             await consumer.close()
         await hand_out_later(client)

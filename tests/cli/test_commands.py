@@ -266,7 +266,7 @@ def test_bad_wishes_are_answered_in_a_line(broker: Path, run: Run) -> None:
     failed(run("up", "--handlers", "0", ORBITMQ_BROKER="other"), "handlers", "1 to", code=2)
     failed(run("up", "--detach", "--set", "spin-us=x", ORBITMQ_BROKER="other"), "spin_us", code=2)
     failed(run("up", ORBITMQ_BROKER="a/b"), "'a/b'", code=2)
-    failed(run("up", "--set", "handler=3", ORBITMQ_BROKER="other"), "perhaps handlers", code=2)
+    failed(run("up", "--set", "handler=3", ORBITMQ_BROKER="other"), "did you mean handlers", code=2)
     failed(run("send", "narrow", "x", "--tag", "a||b"), "'a||b'", "one tag", code=2)
     refused = run("up", "--set", "depth=3", ORBITMQ_BROKER="other")
     failed(refused, "depth", "hint:", "spin_us", code=2)

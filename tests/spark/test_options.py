@@ -113,7 +113,7 @@ def test_limits_of_a_stream_say_nothing_for_a_batch(caplog: pytest.LogCaptureFix
 
 def test_a_wrong_name_is_answered_with_similar_ones() -> None:
     """Spark gives names in small letters at some places; the answer has those of the documents."""
-    assert unknown_hint("startingofset", ("path", "tags", "startingOffsets")) == "perhaps startingOffsets"
-    assert unknown_hint("StartingTimestamps", ("startingTimestamp", "path")) == "perhaps startingTimestamp"
+    assert unknown_hint("startingofset", ("path", "tags", "startingOffsets")) == "did you mean startingOffsets"
+    assert unknown_hint("StartingTimestamps", ("startingTimestamp", "path")) == "did you mean startingTimestamp"
     assert unknown_hint("xyzzy", ("path", "tags")) == "the options are path, tags"
     assert "Kafka" in unknown_hint("kafka.pathx", ("path",))

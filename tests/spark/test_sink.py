@@ -139,7 +139,7 @@ def test_a_job_that_is_aborted_stores_nothing(spark: SparkSession, store: Path) 
         ("'x' as value, 9 as partition", {"topic": "t"}, "cannot write to queue 9 of topic 't'"),
         ("cast(null as string) as value", {"topic": "t"}, "cannot write a row whose value is null"),
         ("repeat('x', 5000000) as value", {"topic": "t"}, "cannot write a row whose record takes 5,000,176 bytes"),
-        ("'x' as value", {"topic": "t", "topics": "t"}, "there is no such option; perhaps topic"),
+        ("'x' as value", {"topic": "t", "topics": "t"}, "there is no such option; did you mean topic"),
     ],
 )
 def test_refused(spark: SparkSession, store: Path, frame: str, options: dict[str, str], words: str) -> None:

@@ -141,7 +141,7 @@ def test_columns_that_the_broker_gives_out_are_passed_over() -> None:
         ({"topic": "t"}, "broker = None: one of the options broker and path says where to send to, and neither is given"),
         ({"broker": "b", "path": "p"}, "both are given"),
         ({"broker": "b", "xyzzy": "t"}, "xyzzy = 't': there is no such option; the options are path, broker, topic"),
-        ({"broker": "b", "topik": "t"}, "topik = 't': there is no such option; perhaps topic"),
+        ({"broker": "b", "topik": "t"}, "topik = 't': there is no such option; did you mean topic"),
         ({"broker": "b", "batchId": "1"}, "batchId = '1': .*; give option queryId too"),
         ({"broker": "b", "queryId": "q", "batchId": "-1"}, "batchId = '-1': a whole number of at least 0 is wanted"),
         ({"broker": "b", "queryId": ""}, "queryId = '': it is empty"),

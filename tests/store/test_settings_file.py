@@ -78,7 +78,7 @@ def test_comments_and_order_stay(layout: StoreLayout) -> None:
         ("handlers = 1\n\nflush = 'bat", 3, "expected"),
         ("handlers = 1\nspin_us = 2000000\n", 2, "it must be a whole number from 0 to 1,000,000"),
         ("handlers = 1\ngroup = 'a-group-that-is-not-there'\n", 2, "no group of this name"),
-        ("\n\nretention_hour = 0\n", 3, "perhaps retention_hours"),
+        ("\n\nretention_hour = 0\n", 3, "did you mean retention_hours"),
         ("[retention]\nhours = 3\n", 1, "no such setting"),
         ("handlers = 1\nname = 'x'\n", 2, "no store remembers it"),
         ("log_file_size = 65536\n", 1, "fixed when the store is made"),
