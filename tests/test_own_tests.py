@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-LAYERS = ("shm", "store", "actors", "client", "tables", "spark", "cli")
+LAYERS = ("shm", "store", "actors", "client", "tables", "spark", "cli", "contrib")
 DECISIONS_MIN = 5  # fewer are glue
 DECISIONS = (ast.If, ast.IfExp, ast.For, ast.While, ast.Try, ast.BoolOp, ast.comprehension, ast.match_case)
 
@@ -120,6 +120,15 @@ TESTED_BY: dict[str, str] = {
     "client/work_supply.py": "tests/client/test_open_jobs.py",
     "client/worker_settings.py": "tests/client/test_worker.py",
     "client/work_retries.py": "tests/client/test_work_status.py",
+    "contrib/kombu/channel.py": "tests/contrib/test_kombu.py",
+    "contrib/kombu/envelope.py": "tests/contrib/test_kombu_parts.py",
+    "contrib/kombu/hands.py": "tests/contrib/test_kombu_parts.py",
+    "contrib/kombu/link.py": "tests/contrib/test_kombu.py",
+    "contrib/kombu/log_source.py": "tests/contrib/test_kombu.py",
+    "contrib/kombu/names.py": "tests/contrib/test_kombu_parts.py",
+    "contrib/kombu/source.py": "tests/contrib/test_kombu.py",
+    "contrib/kombu/transport.py": "tests/contrib/test_kombu.py",
+    "contrib/kombu/work_source.py": "tests/contrib/test_kombu.py",
     "spark/data_source.py": "tests/spark/test_source.py",
     "tables/export/account.py": "tests/tables/test_export_runs.py",
     "tables/export/checkpoint.py": "tests/tables/test_export_run_log.py",

@@ -30,6 +30,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "root": {"tables", "client", "shm"},  # shm/means.py, which says what is short where not even a module can be loaded
     "spark": {"root", "tables", "client", "store", "shm", "native"},
     "cli": {"root", "spark", "tables", "client", "store", "shm", "native"},
+    "contrib": {"root", "client", "shm"},
     "pyspark_orbitmq": {"spark"},  # beside the package
 }
 # The stub of the C types names the results that the Python class derived from them gives; python -m orbitmq is the command.
@@ -41,7 +42,7 @@ EXTRAS: dict[str, set[str]] = {
     "py4j": set(),
     "pandas": set(),
 }
-FOLDERS = ["actors", "cli", "client", "native", "remoting", "shm", "spark", "store", "tables"]
+FOLDERS = ["actors", "cli", "client", "contrib", "native", "remoting", "shm", "spark", "store", "tables"]
 FOUND_BY_SPARK = "pyspark_orbitmq"  # by its name, which therefore cannot lie within the package
 
 LINES_MAX = {".py": 500, ".c": 600, ".h": 400, ".sh": 300}

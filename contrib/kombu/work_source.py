@@ -1,0 +1,97 @@
+"""A queue that outlives its consumers: a topic, whose messages the workers of its group share."""
+
+from __future__ import annotations
+
+import logging
+import threading
+
+from orbitmq.client.hand_out import HandOut
+from orbitmq.contrib.kombu.envelope import unpacked, was_kept
+from orbitmq.contrib.kombu.link import Link
+from orbitmq.contrib.kombu.names import topic_of
+from orbitmq.contrib.kombu.source import Arrival, Source
+from orbitmq.errors import CorruptRecord
+
+LOOK_S = 0.02  # between two looks whether there is a message for `get`
+PURGE_AT_ONCE = 1000
+PURGE_S = 30.0
+_logger = logging.getLogger("orbitmq")
+
+
+class WorkSource(Source):
+    """Opens the session. Raises: BrokerNotRunning, Full."""
+
+    def __init__(self, queue: str, news: threading.Condition, link: Link) -> None:
+        super().__init__(queue, news)
+        self.topic = topic_of(queue)
+        self._link = link
+        self._session = link.session(self.topic)
+
+    # ---- a Giver
+
+    def ack(self, hand_out: HandOut) -> None:
+        self._session.ack((hand_out,))
+
+    def requeue(self, hand_out: HandOut) -> None:
+        self._session.nack(hand_out, 0.0, "requeued by its consumer")
+
+    def give_back(self, hand_out: HandOut) -> None:
+        self._session.give_back((hand_out,))
+
+    def extend(self, hand_out: HandOut, seconds: float) -> None:
+        self._session.extend(hand_out, seconds)
+
+    def too_late(self) -> list[str]:
+        return [f"{each.message.topic}/{each.message.queue}@{each.message.offset}" for each in self._session.settled(0.0)]
+
+    # ---- more
+
+    def purge(self) -> int:
+        """Acknowledges all that nobody has. Returns how many."""
+        count = 0
+        while found := self._at_hand(PURGE_AT_ONCE):
+            self._session.ack(found)
+            count += len(found)
+        self._session.settled(PURGE_S)
+        return count
+
+    def close(self) -> None:
+        super().close()
+        self._session.close(5.0)
+
+    # ---- a Source
+
+    def _take(self) -> Arrival | None:
+        try:
+            found = self._session.take(1, None)
+        except CorruptRecord as error:  # the broker offers it again later, and others meanwhile
+            _logger.error("could not read a message of the queue %r: %s", self.queue, error)
+            return None
+        return _arrival(found[0]) if found else None
+
+    def _get(self) -> Arrival | None:
+        found = self._at_hand(1)
+        return _arrival(found[0]) if found else None
+
+    def _interrupt(self) -> None:
+        self._session.interrupt()
+
+    def _rest(self, arrival: Arrival | None) -> None:
+        self._session.give_back((arrival.hand_out,) if arrival is not None else ())
+
+    def _at_hand(self, most: int) -> list[HandOut]:
+        """What nobody has, of all that was sent before this call."""
+        link, sent = self._link, self._link.wrote()
+        while not (found := self._session.take(most, LOOK_S)):
+            if link.reached(sent) and not link.free(self.topic):
+                self._session.give_back(())  # so that nothing is handed to this session when nobody asks
+                break
+        return found
+
+
+def _arrival(hand_out: HandOut) -> Arrival:
+    payload = unpacked(bytes(hand_out.message))
+    was_kept(payload)
+    if hand_out.delivery > 1:
+        payload["properties"]["delivery_info"]["redelivered"] = True
+    return Arrival(payload, hand_out)

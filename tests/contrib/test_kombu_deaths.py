@@ -1,0 +1,120 @@
+"""Goal: no task is lost, whoever dies. Method: consumers are killed with -9 while they have a message, processes of the broker
+and the whole broker while connections are open, and processes are forked that have one."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+from pathlib import Path
+
+import kombu
+import pytest
+
+import orbitmq
+import orbitmq.contrib.kombu
+from tests.contrib.conftest import Connect
+from tests.contrib.consuming import consuming, left, publish, queue_of, size
+from tests.trees import kill, small_broker
+from tests.waiting import WATCHDOG_S, dead
+
+ROOT = Path(__file__).resolve().parents[2]
+# Takes a message, says so, and never settles it.
+HOLDER = textwrap.dedent("""
+    import sys, signal, kombu, orbitmq.contrib.kombu
+    from tests.contrib.consuming import consuming
+    with kombu.Connection(sys.argv[1]) as connection, consuming(connection, sys.argv[2], prefetch=1) as consumer:
+        print(consumer.wait(1)[0].payload, flush=True)
+        signal.pause()
+""")
+
+
+def test_a_consumer_is_killed(connection: kombu.Connection, broker: orbitmq.Broker, name: str) -> None:
+    """What it had comes again, marked as such; the rest comes as usual."""
+    publish(connection, name, *range(5))
+    command = [sys.executable, "-c", HOLDER, f"orbitmq://{broker.name}", name]
+    holder = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
+    assert holder.stdout is not None and holder.stdout.readline() == "0\n"
+    with consuming(connection, name) as consumer:
+        consumer.wait(4)
+        holder.send_signal(signal.SIGKILL)
+        again = consumer.wait(5)[4]
+        assert again.payload == 0 and again.delivery_info["redelivered"]
+        assert sorted(consumer.bodies) == list(range(5))
+        assert [m.payload for m in consumer.got if m.delivery_info.get("redelivered")] == [0]
+    holder.wait()
+    holder.stdout.close()
+
+
+@pytest.mark.parametrize("actor", ["dispatcher", "coordinator", "writer", "handler 0", "reput"])
+def test_a_process_of_the_broker_is_killed(connection: kombu.Connection, broker: orbitmq.Broker, name: str, actor: str) -> None:
+    """An open connection goes on, and what was acknowledged before does not come again."""
+    publish(connection, name, *range(3))
+    with consuming(connection, name) as consumer:
+        for message in consumer.wait(3):
+            message.ack()
+        kill(broker, actor)
+        publish(connection, name, *range(3, 6))
+        for message in consumer.wait(6)[3:]:
+            message.ack()
+        assert consumer.bodies == list(range(6)) and consumer.nothing_more()
+        assert left(connection, name, 0)
+
+
+def test_the_broker_goes_and_comes(tmp_path: Path, name: str) -> None:
+    """Whoever waits gets one of the transport's errors, connects again, and goes on; what was not acknowledged comes again."""
+    with kombu.Connection(f"orbitmq://{tmp_path / 'store'}", transport_options={"queues": 1}) as connection:
+        with pytest.raises(connection.connection_errors):
+            connection.connect()
+        with small_broker(tmp_path / "store", offsets_interval_s=0.05):
+            publish(connection, name, 1, 2)
+            with consuming(connection, name) as consumer:
+                one, _ = consumer.wait(2)
+                one.ack()
+                assert consumer.connection.transport.source(name).purge() == 0  # the broker has the acknowledgement
+        with pytest.raises(connection.connection_errors), consuming(connection, name) as consumer:
+            consumer.wait(1)
+        connection.release()
+        with small_broker(tmp_path / "store", offsets_interval_s=0.05):
+            connection.ensure_connection(max_retries=3)
+            with consuming(connection, name) as consumer:
+                assert consumer.wait(1)[0].payload == 2 and consumer.nothing_more()
+            connection.release()
+
+
+def test_a_fork(connection: kombu.Connection, connect: Connect, name: str) -> None:
+    """A child that closes its parent's connection settles nothing of the parent's, and waits for no lock that a thread of the
+    parent's held."""
+    publish(connection, name, "mine")
+    with consuming(connection, name) as consumer:
+        (mine,) = consumer.wait(1)
+        held, over = threading.Event(), threading.Event()
+
+        def hold() -> None:
+            with connection.transport._news:
+                held.set()
+                over.wait(WATCHDOG_S)
+
+        thread = threading.Thread(target=hold)
+        thread.start()
+        held.wait(WATCHDOG_S)
+        child = os.fork()
+        if not child:
+            code = 1
+            signal.alarm(round(WATCHDOG_S))  # so that a child that hangs ends, whatever becomes of its parent
+            try:
+                mine.ack()
+                connection.release()
+                code = 0
+            finally:
+                os._exit(code)
+        over.set()
+        thread.join()
+        assert os.waitpid(child, 0)[1] == 0 and dead(child)
+        other = connect()
+        assert queue_of(name)(other.default_channel).get() is None and size(other, name) == 0
+        mine.requeue()
+        assert consumer.wait(2)[1].payload == "mine"

@@ -1,0 +1,158 @@
+"""Goal: the parts of the transport that decide something: names, the stored form of a message, options, and what extends what
+is in hand. Method: properties, tables, and doubles of sources."""
+
+from __future__ import annotations
+
+import logging
+import time
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from orbitmq.contrib.kombu.envelope import due_of, labels, packed, to_be_kept, unpacked, was_kept
+from orbitmq.contrib.kombu.hands import Hands
+from orbitmq.contrib.kombu.names import broker_of, exchange_topic, topic_of
+from orbitmq.contrib.kombu.options import Options, options_of
+from orbitmq.errors import SettingError, TimedOut
+from orbitmq.shm.topic_name import check_new_topic_name
+from tests.waiting import until
+
+NAMES = st.text(min_size=1, max_size=10)
+
+
+@given(NAMES, NAMES)
+def test_names(one: str, other: str) -> None:
+    """Any name of a queue becomes one that a topic may have, and two never the same one, nor one of an exchange."""
+    check_new_topic_name(topic_of(one) + "-")  # the dash: none of RocketMQ's own
+    check_new_topic_name(exchange_topic(one))
+    assert (topic_of(one) == topic_of(other)) == (one == other)
+    assert exchange_topic(one) != topic_of(other) and (exchange_topic(one) == exchange_topic(other)) == (one == other)
+
+
+def test_a_usual_name_stays() -> None:
+    assert topic_of("celery") == "celery" and topic_of("video.encode") == "video%2Eencode"
+
+
+@pytest.mark.parametrize(
+    ("url", "name", "store"),
+    [
+        ("orbitmq://", None, None),
+        ("orbitmq:///", None, None),
+        ("orbitmq://Shop-1", "Shop-1", None),
+        ("orbitmq:///srv/a%20b/store/", None, "/srv/a b/store"),
+    ],
+)
+def test_urls(url: str, name: str | None, store: str | None) -> None:
+    assert broker_of(url) == (name, store)
+
+
+@pytest.mark.parametrize("url", ["orbitmq://shop/srv/store", "orbitmq:///srv/store?max_tries=3"])
+def test_urls_that_say_too_much(url: str) -> None:
+    with pytest.raises(SettingError, match="could not find a broker by"):
+        broker_of(url)
+
+
+@given(st.binary() | st.text(), st.dictionaries(st.text(), st.text() | st.integers()))
+def test_a_message_comes_back(body: bytes | str, headers: dict[str, str | int]) -> None:
+    payload = {"body": body, "headers": headers, "content-type": "x/y", "properties": {"delivery_info": {}, "priority": 3}}
+    read = unpacked(packed(payload))
+    assert read == {**payload, "body": body.encode() if isinstance(body, str) else body}
+
+
+@given(st.binary() | st.binary().map(lambda tail: b'{"kombu"' + tail) | st.just(b'{"kombu": 1, "properties": 3}\nx'))
+def test_anything_can_be_read(stored: bytes) -> None:
+    """What no kombu has written reaches consumers whole."""
+    read = unpacked(stored)
+    assert read["body"] == stored and read["content-type"] == "application/data"
+
+
+@pytest.mark.parametrize("value", ["two words", "", "a|b", "x" * 256, "tab\t", 3, None])
+def test_labels_that_cannot_be(value: object) -> None:
+    assert labels({"headers": {"id": value, "task": value}, "properties": {}}) == (None, None)
+
+
+def test_labels() -> None:
+    assert labels({"headers": {"id": "1", "task": "a.b"}, "properties": {}}) == ("a.b", "1")
+    assert labels({"headers": None, "properties": {"correlation_id": "7"}}) == (None, "7")
+
+
+def at(**later: float) -> dict[str, str]:
+    return {"eta": (datetime.now(UTC) + timedelta(**later)).isoformat()}
+
+
+def test_when_a_task_is_to_run() -> None:
+    """What is over, too far away, or says no zone is not for the broker; only what is over loses its time."""
+    kept = {"headers": at(hours=1)}
+    assert to_be_kept(kept) == pytest.approx(time.time() + 3600, abs=600)
+    was_kept(kept)
+    assert kept["headers"]["eta"]
+    over = {"headers": at(seconds=-1)}
+    assert to_be_kept(over) is None
+    was_kept(over)
+    assert over["headers"] == {"eta": None}
+    for headers in ({}, None, {"eta": None}, {"eta": "noon"}, {"eta": 3}, {"eta": datetime.now().isoformat()}, at(days=400)):
+        assert to_be_kept({"headers": headers}) is None
+    early = datetime(2030, 1, 1, microsecond=1, tzinfo=UTC)
+    assert due_of({"eta": early.isoformat()}) == early.timestamp().__floor__() + 0.001  # never before it
+
+
+def test_options() -> None:
+    assert options_of({"queues": 1, "max_retries": 3, "polling_interval": 1}) == Options(queues=1)
+    with pytest.raises(SettingError, match="there is no such option; did you mean visibility_timeout"):
+        options_of({"visibilty_timeout": 3})
+
+
+class OneSource:
+    """Remembers what it is told. late: what it says was settled too late."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+        self.late: list[str] = []
+        self.deadline = time.monotonic()
+
+    def ack(self, hand_out: OneSource) -> None:
+        self.told.append("ack")
+
+    def requeue(self, hand_out: OneSource) -> None:
+        self.told.append("requeue")
+
+    def give_back(self, hand_out: OneSource) -> None:
+        self.told.append("give_back")
+
+    def extend(self, hand_out: OneSource, seconds: float) -> None:
+        self.told.append(f"extend {seconds:g}")
+        self.deadline = time.monotonic() + seconds
+
+    def too_late(self) -> list[str]:
+        late, self.late = self.late, []
+        if not late:
+            raise TimedOut("could not see the broker apply all answers", timeout=0.0)
+        return late
+
+
+@pytest.mark.parametrize("how", ["ack", "requeue", "give_back"])
+def test_settled_once(how: str) -> None:
+    hands, source = Hands(3600.0), OneSource()
+    source.deadline += 3600
+    tag = hands.add(source, source)
+    getattr(hands, how)(tag)
+    for again in ("ack", "requeue", "give_back"):
+        getattr(hands, again)(tag)
+    assert source.told == [how] and not len(hands)
+    hands.close()
+
+
+def test_what_is_in_hand_is_extended(caplog: pytest.LogCaptureFixture) -> None:
+    """Again and again, until it is settled; and what was settled too late is named in the log."""
+    hands, source = Hands(0.1), OneSource()
+    tag = hands.add(source, source)
+    until(lambda: source.told.count("extend 0.1") > 3, "extensions")
+    with caplog.at_level(logging.WARNING, "orbitmq"):
+        source.late = ["celery/0@7"]
+        until(lambda: not source.late, "a look at what was late")
+        until(lambda: "celery/0@7 was settled too late" in caplog.text, "the line")
+    hands.ack(tag)
+    assert source.told[-1] == "ack"
+    hands.close()
