@@ -52,6 +52,12 @@ class Source(ABC):
         else:
             self._interrupt()
 
+    def look_again(self) -> None:
+        """Something was settled, which makes room for another message. If nobody wants one, the thread gives it back."""
+        if not self._wanted and not self._closed and self._thread is not None:
+            self._looks = LOOKS
+            self._rouse()
+
     def fetch(self) -> Arrival | None:
         """What has arrived. Raises: OrbitError: what ended the thread."""
         if self._failure is not None:

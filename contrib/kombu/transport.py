@@ -175,6 +175,8 @@ class Transport(virtual.Transport):
         if not self._forked:
             with self._news:
                 self._news.notify_all()
+                for source in self._work.values():
+                    source.look_again()
 
     def deliver(self, payload: Payload, queue: str) -> None:
         self._deliver(payload, queue)
