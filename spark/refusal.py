@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from difflib import get_close_matches
 
 from orbitmq.errors import SettingError
 from orbitmq.errors.remedy import Hint
 
+SECRET = r"(?i)secret|password|token|access[.]?key"  # as spark.redaction.regex, by which Spark hides options in its plans
+HIDDEN = "*(hidden)"
+
 
 def refused(option: str, value: object, why: str, hint: Hint | str | None = None) -> SettingError:
     """It has .option and .value."""
-    return SettingError(f"cannot read with option {option} = {value!r}: {why}", hint=hint, option=option, value=value)
+    return for_option("read", option, value, why, hint)
+
+
+def for_option(what: str, option: str, value: object, why: str, hint: Hint | str | None = None) -> SettingError:
+    """What looks like a secret is not shown: errors go into logs."""
+    value = HIDDEN if re.search(SECRET, option) else value
+    return SettingError(f"cannot {what} with option {option} = {value!r}: {why}", hint=hint, option=option, value=value)
 
 
 def unknown_hint(option: str, known: Sequence[str]) -> str:

@@ -37,7 +37,8 @@ Extents = Mapping[str, Mapping[int, tuple[int, int]]]
 @dataclass(frozen=True, slots=True)
 class Snapshot:
     """A store at one moment. Sizes are those of its files; broker: the broker that runs it, or None. rising: the part [begin,
-    end) of the log in which no record is followed by one with an earlier store timestamp."""
+    end) of the log in which no record is followed by one with an earlier store timestamp. brokers: of servers, in the order
+    that numbers the partitions."""
 
     root: Path
     log_file_size: int
@@ -45,6 +46,7 @@ class Snapshot:
     broker: str | None
     topics: Extents
     rising: tuple[int, int] = (0, 0)
+    brokers: tuple[str, ...] = ()
 
 
 def of_broker(name: str, *, read: str = FLUSHED, wait: bool = True) -> Snapshot:

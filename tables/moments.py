@@ -5,9 +5,10 @@ range as it is. docs/time.md says which holds where."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from orbitmq.errors import OffsetOutOfRange, StoreError
@@ -26,20 +27,24 @@ END = 1 << 63  # of any range
 
 Place = tuple[str, int]  # topic, queue
 S = TypeVar("S", bound=Selection)
+Moments = Iterable[tuple[Place, tuple[int, int], int]]
+Since = Callable[[Moments], Iterator[tuple[Place, int]]]
 
 
-def settled(snapshot: Snapshot, options: S) -> S:
-    """The options with offsets in place of their moments, for the store's messages at this snapshot.
+def settled(snapshot: Snapshot, options: S, since: Since | None = None) -> S:
+    """The options with offsets in place of their moments, for the store's messages at this snapshot. since: as offsets_since,
+    of messages that are not in a store of this machine.
 
     A moment after a queue's last message means its end. For a starting moment with the strategy "error", that is refused.
 
     Raises: OffsetOutOfRange: has .option, .topic, .queue and .moment_ms. UnknownTopic, UnknownQueue; StoreError.
     """
-    starting, ending = (_settled(snapshot, options, end) for end in (options.starting, options.ending))
+    look = since or partial(offsets_since, snapshot)
+    starting, ending = (_settled(snapshot, options, end, look) for end in (options.starting, options.ending))
     return replace(options, starting=starting, ending=ending)
 
 
-def offsets_since(snapshot: Snapshot, moments: Iterable[tuple[Place, tuple[int, int], int]]) -> Iterator[tuple[Place, int]]:
+def offsets_since(snapshot: Snapshot, moments: Moments) -> Iterator[tuple[Place, int]]:
     """For each place with its bounds and a moment: the first offset within the bounds that was stored at or after it, or their
     end."""
     with _reader(snapshot) as reader:
@@ -114,7 +119,7 @@ def _hint() -> Iterator[None]:
         raise
 
 
-def _settled(snapshot: Snapshot, options: Selection, offsets: Offsets) -> Offsets:
+def _settled(snapshot: Snapshot, options: Selection, offsets: Offsets, since: Since) -> Offsets:
     if not offsets.timed:
         return offsets
     check_queues(offsets, snapshot.topics)
@@ -125,7 +130,7 @@ def _settled(snapshot: Snapshot, options: Selection, offsets: Offsets) -> Offset
             if moment is not None:
                 wanted.append(((topic, queue), bounds, moment))
     each: dict[str, dict[int, int]] = {}
-    for (_, bounds, moment), (place, offset) in zip(wanted, offsets_since(snapshot, wanted), strict=True):
+    for (_, bounds, moment), (place, offset) in zip(wanted, since(wanted), strict=True):
         if offsets.strict and offset == bounds[1]:
             raise _too_late(offsets.option, place, moment, bounds)
         each.setdefault(place[0], {})[place[1]] = offset

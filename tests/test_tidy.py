@@ -261,7 +261,7 @@ NAPS = {
     "cli/group.py": "the time over which a rate is measured",
     "actors/ground.py": "until a predecessor's lock is free",
     "shm/folder_lock.py": "until whoever holds it lets go",
-    "spark/servers/cluster.py": "until a name server or broker is back",
+    "spark/servers/failures.py": "until a name server or broker is back",
     "spark/sink/state.py": "until another task has looked",
     "actors/topic_registry.py": "between two looks at how far reput is",
     "tests/waiting.py": "between two looks at a condition",

@@ -1,30 +1,35 @@
 """Topics, queues and messages of a cluster, as its name servers and brokers tell over TCP. A request that meets a closed
-connection, nobody or a busy broker is made again for as long as the option timeout allows: all of them only read."""
+connection, nobody or a busy broker is made again for as long as the option timeout allows: all of them only read, but for a
+send, which is made once."""
 
 from __future__ import annotations
 
 import json
 import re
-import time
+import ssl
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from orbitmq.errors import ProtocolError, SettingError, TimedOut
-from orbitmq.errors.remedy import hint
+from orbitmq.spark.servers import failures
 from orbitmq.spark.servers.connection import Answer, Connection, DamagedError
-from orbitmq.store.listen_address import ListenAddress, listen_address, server_addresses
+from orbitmq.spark.servers.failures import Patience
+from orbitmq.spark.servers.route import STRIDE, Holder, Route
+from orbitmq.spark.servers.servers import Servers
+from orbitmq.store.listen_address import ListenAddress
 
-PULL, MAX_OFFSET, MIN_OFFSET, ROUTE, TOPICS = 11, 30, 31, 105, 206
+PULL, CONFIG, RUNTIME, OFFSET_AT, MAX_OFFSET, MIN_OFFSET, ROUTE, TOPICS = 11, 26, 28, 29, 30, 31, 105, 206
 SUCCESS, BUSY, UNAVAILABLE, NO_TOPIC = 0, 2, 14, 17
 NOT_FOUND, AGAIN, MOVED = 19, 20, 21
 SUBSCRIPTION = 4  # flag of a pull that brings its own subscription, so that its group needs no heartbeat
 GROUP = "TOOLS_CONSUMER"  # every RocketMQ broker knows it; nothing is committed for it
 AT_ONCE = 1024  # messages wanted of a pull; brokers give fewer
-PAUSES_S = (0.05, 0.1, 0.2, 0.5, 1.0)
 _NAMES = {
     PULL: "a pull",
+    CONFIG: "the settings",
+    RUNTIME: "the state",
+    OFFSET_AT: "the offset at a time",
     MAX_OFFSET: "a maximum offset",
     MIN_OFFSET: "a minimum offset",
     ROUTE: "a route",
@@ -34,11 +39,16 @@ _BARE_KEY = re.compile(r"([{,])(-?\d+):")  # as RocketMQ writes the keys of maps
 
 
 @dataclass(frozen=True, slots=True)
-class Route:
-    """The broker that has a topic, and how many queues it has."""
+class Place:
+    """A queue on its broker."""
 
-    address: ListenAddress
-    queues: int
+    holder: Holder
+    topic: str
+    queue: int
+
+    @property
+    def address(self) -> ListenAddress:
+        return self.holder.address
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,37 +62,16 @@ class Pulled:
     records: bytes
 
 
-class Patience:
-    """Lets pass the time that somebody may need to come back, with longer and longer pauses. seconds: of all of them."""
-
-    def __init__(self, seconds: float) -> None:
-        self._deadline = time.monotonic() + seconds
-        self._pauses = 0
-
-    @property
-    def left(self) -> float:
-        return max(0.001, self._deadline - time.monotonic())
-
-    def over(self) -> bool:
-        """False after another pause."""
-        pause = min(PAUSES_S[min(self._pauses, len(PAUSES_S) - 1)], self._deadline - time.monotonic())
-        if pause <= 0:
-            return True
-        self._pauses += 1
-        time.sleep(pause)
-        return False
-
-
 class Cluster:
-    """servers: addresses of name servers, or of OrbitMQ's gateway, between semicolons. timeout: seconds for which a request is
-    made again. One thread at a time may use it.
+    """One thread at a time may use it.
 
-    Every call raises: TimedOut: nobody gave an answer for that long. ProtocolError: the answer is damaged, or refuses.
+    Every call raises: TimedOut: nobody gave an answer for as long as `servers` allows. ProtocolError: the answer is damaged, or
+    refuses.
     """
 
-    def __init__(self, servers: str, timeout: float) -> None:
-        self._servers = server_addresses(servers)
-        self._timeout = timeout
+    def __init__(self, servers: Servers) -> None:
+        self.servers = servers
+        self._names = servers.addresses
         self._open: dict[ListenAddress, Connection] = {}
 
     def __enter__(self) -> Cluster:
@@ -94,47 +83,61 @@ class Cluster:
         self._open.clear()
 
     def patience(self) -> Patience:
-        return Patience(self._timeout)
+        return Patience(self.servers.timeout)
 
     def topics(self) -> list[str]:
-        content = self._read(self._ask(self._servers, TOPICS, {}), TOPICS)
+        content = self._read(self._ask(self._names, TOPICS, {}), TOPICS)
         return sorted(str(name) for name in content.get("topicList") or [])
 
     def route(self, topic: str) -> Route | None:
-        """None: there is no such topic. Raises: SettingError: several brokers have queues of it."""
-        answer = self._ask(self._servers, ROUTE, {"topic": topic}, topic, [NO_TOPIC])
+        """None: there is no such topic, or none that can be used."""
+        answer = self._ask(self._names, ROUTE, {"topic": topic}, topic, [NO_TOPIC])
         if answer.code == NO_TOPIC:
             return None
         content = self._read(answer, ROUTE)
         try:
-            queues = {data["brokerName"]: int(data["readQueueNums"]) for data in content["queueDatas"]}
-            brokers = {data["brokerName"]: dict(data["brokerAddrs"]) for data in content["brokerDatas"]}
-            having = [name for name, count in queues.items() if count and brokers.get(name)]
-            if len(having) > 1:
-                raise _several(topic, having)
-            if not having:
-                return None
-            addresses = {int(number): str(address) for number, address in brokers[having[0]].items()}
-            address = listen_address(addresses[min(addresses)])  # 0 is the master
-        except SettingError:
-            raise
+            found = Route.of(content)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise _damaged(ROUTE, self._servers, f"it is no route: {error!r}", topic) from None
-        if address is None:
-            raise _damaged(ROUTE, self._servers, "it names no address", topic)
-        return Route(address, queues[having[0]])
+            raise failures.damaged(_NAMES[ROUTE], self._names, f"it is no route: {error!r}", topic) from None
+        return found if found.holders else None
 
-    def bounds(self, route: Route, topic: str, queue: int) -> tuple[int, int]:
+    def place(self, topic: str, partition: int, order: Sequence[str]) -> Place | None:
+        """Waits for a broker that is not in the route for the moment. None: there is no such topic.
+
+        Raises: TimedOut: its broker does not come back.
+        """
+        patience = self.patience()
+        position, queue = divmod(partition, STRIDE)
+        while True:
+            route = self.route(topic)
+            if route is None:
+                return None
+            names = order or sorted(route.holders)
+            name = names[position] if position < len(names) else ""
+            if name in route.holders:
+                return Place(route.holders[name], topic, queue)
+            if patience.over():
+                why = f"broker {name!r}, which has partition {partition}, is not in it"
+                raise failures.silent(_NAMES[ROUTE], self._names, why, topic, self.servers.timeout)
+
+    def bounds(self, place: Place) -> tuple[int, int]:
         """The offsets [minimum, maximum) that a queue holds."""
-        least, most = (self._offset(route, code, topic, queue) for code in (MIN_OFFSET, MAX_OFFSET))
+        least, most = (self._offset(place, code) for code in (MIN_OFFSET, MAX_OFFSET))
         return min(least, most), most
 
-    def pull(self, route: Route, topic: str, queue: int, offset: int, most: int = AT_ONCE) -> Pulled:
+    def maximum(self, place: Place) -> int:
+        return self._offset(place, MAX_OFFSET)
+
+    def offset_at(self, place: Place, moment_ms: int) -> int:
+        """Near the first message that was stored then or later: brokers differ in how near."""
+        return self._offset(place, OFFSET_AT, timestamp=moment_ms)
+
+    def pull(self, place: Place, offset: int, most: int = AT_ONCE) -> Pulled:
         """Messages from an offset on, as they are stored; for nobody, so nothing is committed."""
         fields: dict[str, object] = {
             "consumerGroup": GROUP,
-            "topic": topic,
-            "queueId": queue,
+            "topic": place.topic,
+            "queueId": place.queue,
             "queueOffset": offset,
             "maxMsgNums": most,
             "sysFlag": SUBSCRIPTION,
@@ -144,20 +147,49 @@ class Cluster:
             "subVersion": 0,
             "expressionType": "TAG",
         }
-        answer = self._ask([route.address], PULL, fields, topic, [NOT_FOUND, AGAIN, MOVED])
+        answer = self._ask([place.address], PULL, fields, place.topic, [NOT_FOUND, AGAIN, MOVED])
         after, least, most_held = (
-            self._field(answer, name, PULL, route, topic) for name in ("nextBeginOffset", "minOffset", "maxOffset")
+            self._field(answer, name, PULL, place) for name in ("nextBeginOffset", "minOffset", "maxOffset")
         )
         return Pulled(answer.code, after, least, most_held, answer.body)
 
-    def _offset(self, route: Route, code: int, topic: str, queue: int) -> int:
-        answer = self._ask([route.address], code, {"topic": topic, "queueId": queue}, topic)
-        return self._field(answer, "offset", code, route, topic)
+    def settings(self, address: ListenAddress) -> dict[str, str]:
+        """Of a broker: names and values."""
+        lines = self._ask([address], CONFIG, {}).body.decode(errors="replace").splitlines()
+        return dict(line.split("=", 1) for line in lines if "=" in line)
 
-    def _field(self, answer: Answer, name: str, code: int, route: Route, topic: str) -> int:
+    def state(self, address: ListenAddress) -> dict[str, str]:
+        """Of a broker: what `brokerStatus` shows."""
+        content = self._read(self._ask([address], RUNTIME, {}), RUNTIME)
+        found = content.get("table")
+        return {str(name): str(value) for name, value in found.items()} if isinstance(found, dict) else {}
+
+    def once(self, address: ListenAddress, code: int, fields: dict[str, object], body: bytes) -> Answer:
+        """A request that is made once, whatever its answer. Raises: OSError: whether it was done is not known; DamagedError."""
+        try:
+            return self._connection(address, self.servers.timeout).ask(code, fields, self.servers.timeout, body)
+        except (OSError, DamagedError):
+            self.drop(address)
+            raise
+
+    def drop(self, address: ListenAddress) -> None:
+        connection = self._open.pop(address, None)
+        if connection is not None:
+            connection.close()
+
+    def _connection(self, address: ListenAddress, timeout: float) -> Connection:
+        if address not in self._open:
+            self._open[address] = Connection(address, self.servers, timeout)
+        return self._open[address]
+
+    def _offset(self, place: Place, code: int, **more: object) -> int:
+        answer = self._ask([place.address], code, {"topic": place.topic, "queueId": place.queue, **more}, place.topic)
+        return self._field(answer, "offset", code, place)
+
+    def _field(self, answer: Answer, name: str, code: int, place: Place) -> int:
         text = answer.fields.get(name, "")
         if not re.fullmatch(r"-?[0-9]{1,19}", text):
-            raise _damaged(code, [route.address], f"it has {name} = {text!r}", topic)
+            raise failures.damaged(_NAMES[code], [place.address], f"it has {name} = {text!r}", place.topic)
         return max(0, int(text))
 
     def _read(self, answer: Answer, code: int) -> dict[str, Any]:
@@ -167,7 +199,7 @@ class Cluster:
                 found = json.loads(each)
                 if isinstance(found, dict):
                     return found
-        raise _damaged(code, self._servers, "its body is no JSON object")
+        raise failures.damaged(_NAMES[code], self._names, "its body is no JSON object")
 
     def _ask(
         self,
@@ -184,65 +216,20 @@ class Cluster:
             address = addresses[attempt % len(addresses)]
             why = ""
             try:
-                if address not in self._open:
-                    self._open[address] = Connection(address, patience.left)
-                answer = self._open[address].ask(code, fields, patience.left)
+                answer = self._connection(address, patience.left).ask(code, fields, patience.left)
                 if answer.code == SUCCESS or answer.code in also:
                     return answer
                 why = f"code {answer.code}, {answer.remark!r}"
                 if answer.code not in (BUSY, UNAVAILABLE):
-                    raise _refused(code, address, why, topic, answer.code)
+                    raise failures.refused(_NAMES[code], address, why, topic, answer.code)
+            except ssl.SSLCertVerificationError as error:
+                raise failures.not_believed(_NAMES[code], address, error.verify_message, topic) from None
             except OSError as error:
-                self._drop(address)
+                self.drop(address)
                 why = str(error) or type(error).__name__
             except DamagedError as error:
-                self._drop(address)
-                raise _damaged(code, [address], str(error), topic) from None
+                self.drop(address)
+                raise failures.damaged(_NAMES[code], [address], str(error), topic) from None
             attempt += 1
             if attempt % len(addresses) == 0 and patience.over():
-                raise _silent(code, addresses, why, topic, self._timeout)
-
-    def _drop(self, address: ListenAddress) -> None:
-        connection = self._open.pop(address, None)
-        if connection is not None:
-            connection.close()
-
-
-def _what(code: int, addresses: Sequence[ListenAddress], topic: str | None) -> str:
-    of = f" of topic {topic!r}" if topic else ""
-    return f"could not get {_NAMES[code]}{of} from {', '.join(map(str, addresses))} of option servers"
-
-
-def _silent(code: int, addresses: Sequence[ListenAddress], why: str, topic: str | None, timeout: float) -> TimedOut:
-    return TimedOut(
-        f"{_what(code, addresses, topic)} within {timeout:g} s: {why}",
-        hint=hint("give another address in {servers of spark} || wait longer with {timeout of spark}"),
-        timeout=timeout,
-        topic=topic,
-        operation=_NAMES[code],
-        option="timeout",
-    )
-
-
-def _damaged(code: int, addresses: Sequence[ListenAddress], why: str, topic: str | None = None) -> ProtocolError:
-    return ProtocolError(
-        f"{_what(code, addresses, topic)}: the answer is damaged: {why}",
-        hint=hint("{servers of spark} names a server of RocketMQ's protocol, such as OrbitMQ's gateway"),
-        operation=_NAMES[code],
-        topic=topic,
-    )
-
-
-def _refused(code: int, address: ListenAddress, why: str, topic: str | None, number: int) -> ProtocolError:
-    text = f"{_what(code, [address], topic)}: it answers {why}"
-    return ProtocolError(text, operation=_NAMES[code], topic=topic, code=number)
-
-
-def _several(topic: str, brokers: Sequence[str]) -> SettingError:
-    return SettingError(
-        f"cannot read topic {topic!r}: {len(brokers)} brokers have queues of it, {', '.join(sorted(brokers))}, and a queue "
-        "has to have one number",
-        hint="give in option servers the address of a name server that knows one of them",
-        option="servers",
-        value=topic,
-    )
+                raise failures.silent(_NAMES[code], addresses, why, topic, self.servers.timeout)

@@ -7,6 +7,8 @@ import json
 import socket
 from typing import Any, NamedTuple
 
+from orbitmq.spark.servers.servers import Servers
+from orbitmq.spark.servers.signature import signed
 from orbitmq.store.listen_address import ListenAddress
 
 VERSION = 407  # of RocketMQ 4.9.3, which the fields are those of
@@ -26,11 +28,20 @@ class Answer(NamedTuple):
 
 
 class Connection:
-    """Raises: OSError: nobody listens there. It must be closed after an error."""
+    """Encrypted and signed as `servers` says. Raises: OSError: nobody listens there, or speaks TLS if that is wanted, or its
+    certificate is not believed, which is an ssl.SSLCertVerificationError. It must be closed after an error."""
 
-    def __init__(self, address: ListenAddress, timeout: float) -> None:
+    def __init__(self, address: ListenAddress, servers: Servers, timeout: float) -> None:
+        self._servers = servers
         self._socket = socket.create_connection(address, timeout=timeout)
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        try:
+            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            context = servers.context()
+            if context is not None:
+                self._socket = context.wrap_socket(self._socket, server_hostname=address.host)
+        except BaseException:
+            self._socket.close()
+            raise
         self._stream = self._socket.makefile("rb", buffering=1 << 16)
         self._opaque = 0
 
@@ -38,7 +49,10 @@ class Connection:
         """Raises: OSError: the connection was closed or is silent; DamagedError."""
         self._opaque += 1
         self._socket.settimeout(timeout)
-        self._socket.sendall(_request(code, self._opaque, fields, body))
+        told = {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in fields.items()}
+        if self._servers.access is not None and self._servers.secret is not None:
+            told = signed(told, body, self._servers.access, self._servers.secret)
+        self._socket.sendall(_request(code, self._opaque, told, body))
         while True:
             header, answered = self._frame()
             flag, opaque = _number(header, "flag"), _number(header, "opaque")
@@ -77,10 +91,9 @@ class Connection:
         return found
 
 
-def _request(code: int, opaque: int, fields: dict[str, object], body: bytes) -> bytes:
-    told = {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in fields.items()}
+def _request(code: int, opaque: int, fields: dict[str, str], body: bytes) -> bytes:
     header = {"code": code, "flag": 0, "language": "PYTHON", "opaque": opaque, "serializeTypeCurrentRPC": "JSON"}
-    text = json.dumps({**header, "version": VERSION, "extFields": told}, separators=(",", ":")).encode()
+    text = json.dumps({**header, "version": VERSION, "extFields": fields}, separators=(",", ":")).encode()
     return (4 + len(text) + len(body)).to_bytes(4, "big") + len(text).to_bytes(4, "big") + text + body
 
 

@@ -303,8 +303,8 @@ def _lower(table: TopicTable, intent: Intent) -> None:
         topic = table.find(name)
         if topic is None:
             raise UnknownTopic(
-            f"cannot write to topic {name!r}: there is no such topic any more", hint=how_to_make(name), topic=name
-        )
+                f"cannot write to topic {name!r}: there is no such topic any more", hint=how_to_make(name), topic=name
+            )
         ends = [int(table.bounds(topic.first_slot + queue)[1]) for queue in range(topic.queues)]
         if len(intent.sessions) == 1:
             intent.begins[name] = ends

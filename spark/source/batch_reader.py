@@ -11,9 +11,9 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from orbitmq.spark.source import remote_slices
 from orbitmq.spark.source.filters import narrowing
 from orbitmq.spark.source.options import SourceOptions
-from orbitmq.spark.source.snapshot import of_options
+from orbitmq.spark.source.snapshot import of_options, settled
 from orbitmq.spark.spelling import for_spark
-from orbitmq.tables import extents, moments, planning
+from orbitmq.tables import extents, planning
 from orbitmq.tables.moments import END
 from orbitmq.tables.slice_reader import read_slices
 
@@ -55,7 +55,8 @@ class OrbitReader(DataSourceReader):
         self._sizes = (snapshot.log_file_size, snapshot.queue_file_units)
         # Needed by planning only; a task does not get it.
         self._snapshot: extents.Snapshot | None = snapshot
-        self._slices = planning.slices(snapshot.topics, moments.settled(snapshot, asked))
+        self._slices = planning.slices(snapshot.topics, settled(snapshot, asked))
+        self._options = asked.numbered(snapshot.brokers)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_snapshot": None, "_slices": []}

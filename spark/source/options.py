@@ -5,27 +5,26 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from orbitmq.client.sql_filter import refusal
 from orbitmq.client.subscription import TagFault, tags_or_fault
 from orbitmq.shm.sql_text import SqlFault, sql_or_fault
 from orbitmq.spark.refusal import refused, unknown_hint
+from orbitmq.spark.servers import servers as servers_options
+from orbitmq.spark.servers.servers import Servers
 from orbitmq.spark.source import offset_options, topic_options
 from orbitmq.spark.source.counts import count, seconds, switch
-from orbitmq.store.listen_address import server_addresses
 from orbitmq.tables.columns import COLUMNS
 from orbitmq.tables.ends import EARLIEST, LATEST, Offsets
 from orbitmq.tables.selection import APPENDED, FLUSHED, Selection
 
 _ENDINGS = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")
 _OF_STREAMS = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay", "group")
-_TIMED = ("startingTimestamp", "startingOffsetsByTimestamp", "endingTimestamp", "endingOffsetsByTimestamp")
 KNOWN = (
     "path",
     "broker",
-    "servers",
-    "timeout",
+    *servers_options.OPTIONS,
     *topic_options.OPTIONS,
     "startingOffsets",
     "startingTimestamp",
@@ -49,13 +48,12 @@ _log = logging.getLogger("orbitmq")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceOptions(Selection):
-    """What to read, where, and in how many pieces. Exactly one of path (root of a store), broker (a name) and servers
-    (addresses) is set.
+    """What to read, where, and in how many pieces. Exactly one of path (root of a store), broker (a name) and servers is
+    set.
 
     max_records: most messages in one partition; 0: the planner's choice. min_partitions: 0: any number. max_per_trigger,
         min_per_trigger: messages of a micro-batch; 0: no limit. max_trigger_delay: seconds for which min_per_trigger may delay
-        messages. group: under which name a stream shows how far it is; None: nowhere. timeout: seconds for which servers may be
-        away.
+        messages. group: under which name a stream shows how far it is; None: nowhere.
     """
 
     path: str | None
@@ -66,13 +64,16 @@ class SourceOptions(Selection):
     min_per_trigger: int
     max_trigger_delay: float
     group: str | None = None
-    servers: str | None = None
-    timeout: float = SERVERS_S
+    servers: Servers | None = None
 
     @property
     def topics(self) -> tuple[str, ...]:
         """The topics of subscribe and assign; those of a pattern are known when the store is looked at."""
         return self.choice.topics
+
+    def numbered(self, brokers: tuple[str, ...]) -> SourceOptions:
+        """With the order of the servers' brokers by which partitions were numbered, which counts from now on."""
+        return self if self.servers is None else replace(self, servers=replace(self.servers, brokers=brokers))
 
 
 def parse(given: Mapping[str, str], *, streaming: bool = False) -> SourceOptions:
@@ -113,8 +114,7 @@ def parse(given: Mapping[str, str], *, streaming: bool = False) -> SourceOptions
         min_per_trigger=least,
         max_trigger_delay=seconds(values, "maxTriggerDelay", TRIGGER_DELAY_S),
         group=values.get("group"),
-        servers=values.get("servers"),
-        timeout=seconds(values, "timeout", SERVERS_S),
+        servers=servers_options.parse(values, seconds(values, "timeout", SERVERS_S), refused, lasting=streaming),
     )
 
 
@@ -159,21 +159,11 @@ def _check_place(values: Mapping[str, str]) -> None:
         if "timeout" in values:
             raise refused("timeout", values["timeout"], "it says how long servers may be away, and they are not given")
         return
-    try:
-        addresses = server_addresses(values["servers"])
-    except ValueError as error:
-        ways = "give addresses such as host:9876, between semicolons"
-        raise refused("servers", values["servers"], str(error), ways) from None
-    if not addresses:
-        raise refused("servers", values["servers"], "it names nobody", "give an address such as host:9876")
     if values.get("read", APPENDED).strip().lower() == FLUSHED:
         why = "RocketMQ's protocol does not tell servers' readers what is flushed"
         raise refused("read", values["read"], why, "leave it out; with servers everything that was accepted is read")
     if "group" in values:
         raise refused("group", values["group"], "with servers, nothing is committed", "leave it out")
-    for option in _TIMED:
-        if option in values:
-            raise refused(option, values[option], "servers are read by offsets only", "give startingOffsets and endingOffsets")
 
 
 def _check_mode(values: Mapping[str, str], starting: Offsets, ending: Offsets, *, streaming: bool) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from orbitmq.errors import OffsetOutOfRange, ProtocolError, UnknownTopic
 from orbitmq.errors.remedy import hint
 from orbitmq.spark.servers import pulled_store
-from orbitmq.spark.servers.cluster import AT_ONCE, SUCCESS, Cluster, Route
+from orbitmq.spark.servers.cluster import AT_ONCE, SUCCESS, Cluster, Place
 from orbitmq.spark.source.options import SourceOptions
 from orbitmq.tables import columns, slice_reader
 from orbitmq.tables.planning import Slice
@@ -30,42 +30,54 @@ def read_slices(slices: Sequence[Slice], options: SourceOptions, rows: int = col
         TimedOut, ProtocolError.
     """
     assert options.servers is not None
-    with Cluster(options.servers, options.timeout) as cluster:
+    with Cluster(options.servers) as cluster:
         for each in slices:
-            route = cluster.route(each.topic)
-            if route is None:
+            place = cluster.place(each.topic, each.queue, options.servers.brokers)
+            if place is None:
                 why = "it is gone since it was planned"
                 text = f"cannot read topic {each.topic!r} from {options.servers} of option servers: {why}"
                 raise UnknownTopic(text, option="servers", topic=each.topic)
-            for run in _runs(cluster, route, each, options, rows):
-                yield from _decoded(each, run, options, rows)
+            for run in _runs(cluster, place, each, options, rows):
+                yield from _decoded(each, place, run, options, rows)
 
 
-def _decoded(of: Slice, run: list[pulled_store.Pulled], options: SourceOptions, rows: int) -> Iterator[pa.RecordBatch]:
+def _decoded(
+    of: Slice, place: Place, run: list[pulled_store.Pulled], options: SourceOptions, rows: int
+) -> Iterator[pa.RecordBatch]:
     with TemporaryDirectory(prefix="orbitmq-") as folder:
-        sizes = pulled_store.write(Path(folder), of.topic, of.queue, run)
-        part = Slice(of.topic, of.queue, run[0].offset, run[-1].offset + 1)
-        yield from slice_reader.read_slices(folder, sizes, [part], options, rows)
+        sizes = pulled_store.write(Path(folder), of.topic, place.queue, run)
+        part = Slice(of.topic, place.queue, run[0].offset, run[-1].offset + 1)
+        for batch in slice_reader.read_slices(folder, sizes, [part], options, rows):
+            yield batch if place.queue == of.queue else _numbered(batch, of.queue)
 
 
-def _runs(
-    cluster: Cluster, route: Route, of: Slice, options: SourceOptions, rows: int
-) -> Iterator[list[pulled_store.Pulled]]:
+def _numbered(batch: pa.RecordBatch, partition: int) -> pa.RecordBatch:
+    """With the partition's number in place of the queue's."""
+    at = batch.schema.get_field_index("partition")
+    if at < 0:
+        return batch
+    import pyarrow as pa
+
+    column = pa.repeat(pa.scalar(partition, batch.schema.field(at).type), batch.num_rows)
+    return batch.set_column(at, batch.schema.field(at), column)
+
+
+def _runs(cluster: Cluster, place: Place, of: Slice, options: SourceOptions, rows: int) -> Iterator[list[pulled_store.Pulled]]:
     """The records of a slice, in runs without a gap, each about a batch of them."""
     run: list[pulled_store.Pulled] = []
     size = 0
     at = of.begin
     patience = cluster.patience()
     while at < of.end:
-        came = cluster.pull(route, of.topic, of.queue, at, min(AT_ONCE, of.end - at))
+        came = cluster.pull(place, at, min(AT_ONCE, of.end - at))
         found = []
         if came.code == SUCCESS:
             try:
                 found = [each for each in pulled_store.cut(came.records, tags=bool(options.tags)) if at <= each.offset < of.end]
             except ValueError as error:
-                raise _damaged(route, of, at, str(error)) from None
+                raise _damaged(place, of, at, str(error)) from None
             if [each.offset for each in found] != list(range(found[0].offset, found[-1].offset + 1) if found else ()):
-                raise _damaged(route, of, at, "its offsets do not rise one by one")
+                raise _damaged(place, of, at, "its offsets do not rise one by one")
         after = found[0].offset if found else max(came.next, came.minimum) if came.maximum > at else at
         if after == at and not found:
             # A broker that is starting may not have all of its queues yet.
@@ -90,9 +102,9 @@ def _runs(
         yield run
 
 
-def _damaged(route: Route, of: Slice, at: int, why: str) -> ProtocolError:
+def _damaged(place: Place, of: Slice, at: int, why: str) -> ProtocolError:
     return ProtocolError(
-        f"cannot read topic {of.topic!r}, queue {of.queue}, at offset {at:,} from {route.address}: the answer is damaged: "
+        f"cannot read topic {of.topic!r}, queue {of.queue}, at offset {at:,} from {place.address}: the answer is damaged: "
         f"{why}",
         operation="a pull",
         topic=of.topic,

@@ -18,6 +18,7 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from orbitmq.spark.source import remote_slices
 from orbitmq.spark.source.options import SourceOptions
+from orbitmq.spark.source.snapshot import settled
 from orbitmq.spark.spelling import for_spark
 from orbitmq.spark.stream.admission import ReadAllAvailable, ReadLimit, ReadMaxRows, ReadMinRows, SupportsTriggerAvailableNow
 from orbitmq.spark.stream.backlog import Backlog
@@ -25,7 +26,7 @@ from orbitmq.spark.stream.limits import Hold, share
 from orbitmq.spark.stream.offsets import Json, Offsets, from_json, to_json
 from orbitmq.spark.stream.progress_report import StreamReport
 from orbitmq.spark.stream.store import StreamStore
-from orbitmq.tables import moments, planning, slice_reader
+from orbitmq.tables import planning, slice_reader
 from orbitmq.tables.extents import Snapshot
 
 if TYPE_CHECKING:
@@ -33,13 +34,15 @@ if TYPE_CHECKING:
 
 
 class StreamPartition(InputPartition):
-    """What one task reads, and from which store. sizes: as slice_reader.read_slices wants them."""
+    """What one task reads, and from which store. sizes: as slice_reader.read_slices wants them. brokers: of servers, in the
+    order that numbers the partitions."""
 
-    def __init__(self, root: str, sizes: tuple[int, int], slices: tuple[planning.Slice, ...]) -> None:
+    def __init__(self, root: str, sizes: tuple[int, int], slices: tuple[planning.Slice, ...], brokers: tuple[str, ...]) -> None:
         super().__init__(slices)
         self.root = root
         self.sizes = sizes
         self.slices = slices
+        self.brokers = brokers
 
 
 class OrbitStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -61,7 +64,7 @@ class OrbitStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def initialOffset(self) -> Json:
         if self._initial is None:
             snapshot = self._store.known()
-            wanted = planning.slices(snapshot.topics, moments.settled(snapshot, self._options))
+            wanted = planning.slices(snapshot.topics, settled(snapshot, self._options))
             begins = {(each.topic, each.queue): each.begin for each in wanted}
             # A queue without a slice has nothing to read yet.
             self._initial = self._backlog.ends({}, snapshot.topics) | begins
@@ -114,13 +117,13 @@ class OrbitStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         asked = self._options
         cut = planning.partitions(wanted, least=asked.min_partitions, most_records=asked.max_records)
         sizes = (snapshot.log_file_size, snapshot.queue_file_units)
-        return [StreamPartition(str(snapshot.root), sizes, each) for each in cut]
+        return [StreamPartition(str(snapshot.root), sizes, each, snapshot.brokers) for each in cut]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, StreamPartition)
         with for_spark():
             if self._options.servers is not None:
-                yield from remote_slices.read_slices(partition.slices, self._options)
+                yield from remote_slices.read_slices(partition.slices, self._options.numbered(partition.brokers))
             else:
                 yield from slice_reader.read_slices(partition.root, partition.sizes, partition.slices, self._options)
 
