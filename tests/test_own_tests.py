@@ -146,7 +146,6 @@ TESTED_BY: dict[str, str] = {
     "spark/sink/state.py": "tests/spark/test_sink_commit.py",
     "spark/sink/writer.py": "tests/spark/test_sink.py",
     "spark/servers/cluster.py": "tests/spark/test_servers.py",
-    "spark/servers/failures.py": "tests/spark/test_servers.py",
     "spark/servers/route.py": "tests/spark/test_several_brokers.py",
     "spark/servers/connection.py": "tests/spark/test_servers.py",
     "spark/servers/pulled_store.py": "tests/spark/test_servers.py",

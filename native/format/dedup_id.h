@@ -1,4 +1,4 @@
-/* The property DEDUP_ID: by which the broker knows a message that it has stored before. Only the library sets it, and it is always
+/* The property DEDUP_ID: by which the broker knows a message that it has stored before. Only the library and the gateway set it, and it is always
  * the first property, so that a look at the beginning of the string tells whether there is one.
  */
 #ifndef ORBITMQ_DEDUP_ID_H

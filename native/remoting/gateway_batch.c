@@ -1,11 +1,12 @@
 /* Batches: a request whose body holds several messages for one queue (remoting_batch.h). The request's own properties belong to each message; they
  * are read once, because there may be much in them that is not stored. All are stored or none: they go into the submission ring as one atomic
- * batch. Source: RocketMQ 4.9 MessageExtBatchEncoder.
+ * batch, whose id is that of its first message. Source: RocketMQ 4.9 MessageExtBatchEncoder.
  */
 #include "base/crash_point.h"
 #include "remoting/gateway_send.h"
 #include "shared/lane.h"
 
+static const struct slice NO_ID = {NULL, 0};
 static const char TOO_LONG[] = "a message of the batch has properties longer than 32,767 bytes";
 static const char NOT_IN_A_BATCH[] = "a message of the batch has a property that asks for what a batch cannot be";
 
@@ -26,10 +27,11 @@ static const char *read_own(struct gateway *gateway, const struct gateway_wanted
     return asks_for_more(wanted, &wishes) ? NOT_IN_A_BATCH : NULL;
 }
 
-/* An entry's properties, then the request's; as gateway_put_properties. */
-static uint32_t put_properties(struct slice own, const struct remoting_batch_entry *entry, uint8_t *to, struct gateway_wishes *wishes)
+/* The id of the batch if the entry is its first, an entry's properties, then the request's; as gateway_put_properties. */
+static uint32_t put_properties(struct slice own, struct slice id, const struct remoting_batch_entry *entry, uint8_t *to,
+                               struct gateway_wishes *wishes)
 {
-    const uint32_t size = gateway_put_properties(entry->properties, to, 0, wishes);
+    const uint32_t size = gateway_put_properties(entry->properties, to, gateway_put_id(id, to), wishes);
     const uint32_t between = size && own.size;
     if (to && between)
         to[size] = PROPERTY_END;
@@ -53,7 +55,7 @@ static const char *refusal(const struct gateway *gateway, const struct gateway_w
         struct gateway_wishes wishes = {0};
         if (!remoting_batch_next(&body, &entry))
             return "the body is no batch of messages";
-        const uint32_t properties_size = put_properties(own, &entry, NULL, &wishes);
+        const uint32_t properties_size = put_properties(own, *count ? NO_ID : wanted->id, &entry, NULL, &wishes);
         if (properties_size > RECORD_PROPERTIES_MAX)
             return TOO_LONG;
         *room += send_message_stride(properties_size, entry.body.size);
@@ -92,10 +94,11 @@ enum gateway_served gateway_send_batch(struct gateway *gateway, const struct gat
     default:
         return GATEWAY_STALLED;
     }
-    sender_atomic_frame(sender, wanted->index, wanted->durable ? SEND_FLUSH : 0, (uint64_t)wanted->born_ms);
-    while (remoting_batch_next(&body, &entry)) {
+    const uint32_t flags = (wanted->durable ? (uint32_t)SEND_FLUSH : 0) | (wanted->id.data ? (uint32_t)SEND_DEDUP : 0);
+    sender_atomic_frame(sender, wanted->index, flags, (uint64_t)wanted->born_ms);
+    for (struct slice id = wanted->id; remoting_batch_next(&body, &entry); id = NO_ID) {
         struct gateway_wishes wishes = {0};
-        const uint32_t properties_size = put_properties(own, &entry, NULL, &wishes);
+        const uint32_t properties_size = put_properties(own, id, &entry, NULL, &wishes);
         const struct send_message message = {
             .body_size = entry.body.size,
             .properties_size = properties_size,
@@ -105,7 +108,7 @@ enum gateway_served gateway_send_batch(struct gateway *gateway, const struct gat
         };
         uint8_t *const at = sender_add(sender, &message);
         assert(at);
-        put_properties(own, &entry, at, &wishes);
+        put_properties(own, id, &entry, at, &wishes);
         memcpy(at + properties_size, entry.body.data, entry.body.size);
     }
     gateway_note_sent(gateway, asker, wanted, count, (struct slice){0});

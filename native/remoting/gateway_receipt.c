@@ -20,6 +20,8 @@ static const struct refused {
     {VERDICT_PROPERTIES_TOO_LARGE, GATEWAY_ILLEGAL, "the properties are longer than 32,767 bytes"},
     {VERDICT_BEHIND, GATEWAY_NOT_AVAILABLE, "the queues are too far behind the log to look for the message now; orbitmq status shows how far"},
     {VERDICT_HALVES_FULL, GATEWAY_NOT_AVAILABLE, "too many transactions have begun while the oldest has not ended"},
+    {VERDICT_DEDUP_FULL, GATEWAY_BUSY, "no more ids can be remembered (dedup_ids, dedup_window_s)"},
+    {VERDICT_BATCH_DIFFERS, GATEWAY_ILLEGAL, "under its dedupId a batch of another number of messages is stored"},
     {VERDICT_RESERVED, GATEWAY_ILLEGAL, "a property has a name that no sender may set"},
     {VERDICT_STORE_FULL, GATEWAY_NOT_AVAILABLE, "the store has no room for another file"},
     {VERDICT_STORE_FAILED, GATEWAY_NOT_AVAILABLE, "the store cannot be written; orbitmq status says why"},
@@ -86,8 +88,11 @@ static void tell(struct gateway *gateway, const struct gateway_sent *sent)
     }
     struct remoting_header *const answer = gateway_begin(gateway, GATEWAY_SUCCESS, NULL);
     gateway_add_text(answer, "msgId", gateway->ids);
-    gateway_add_number(answer, "queueId", sent->queue_id, &queue);
-    gateway_add_number(answer, "queueOffset", (int64_t)verdict_of(gateway, sent, 0).queue_offset, &offset);
+    const struct completion first = verdict_of(gateway, sent, 0);
+    gateway_add_number(answer, "queueId", first.code == VERDICT_DUPLICATE ? first.queue_id : sent->queue_id, &queue);
+    gateway_add_number(answer, "queueOffset", (int64_t)first.queue_offset, &offset);
+    if (first.code == VERDICT_DUPLICATE)
+        gateway_add_text(answer, "duplicate", "true"); /* RocketMQ's clients do not look for it */
     if (sent->id_size)
         remoting_field_add(answer, "transactionId", (struct slice){sent->id, sent->id_size});
     gateway_add_text(answer, "MSG_REGION", "DefaultRegion");

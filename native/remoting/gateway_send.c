@@ -3,9 +3,13 @@
  *
  * If its topic is missing, or one in which the message is to be stored first, Python is asked once, which has the coordinator make it.
  *
+ * The field dedupId of a request, which RocketMQ does not have, is the id under which its message or batch is stored once (dedup_id.h). A property of this name is
+ * not: a client that sends on what it has received would say it unawares.
+ *
  * What OrbitMQ does not do for a remote client is refused, never stored as something else.
  */
 #include "base/crash_point.h"
+#include "format/dedup_id.h"
 #include "format/reserved.h"
 #include "format/retry.h"
 #include "remoting/gateway_send.h"
@@ -43,6 +47,7 @@ static bool read_wanted(const struct remoting_header *header, struct gateway_wan
         .name = fields['b' - 'a'],
         .properties = fields['i' - 'a'],
         .group = fields['a' - 'a'],
+        .id = remoting_field(header, "dedupId"),
         .batch = batch.data ? batch.size == 4 && memcmp(batch.data, "true", 4) == 0 : header->code == GATEWAY_SEND_BATCH,
         .reply = header->code == GATEWAY_REPLY || header->code == GATEWAY_REPLY_V2,
     };
@@ -55,6 +60,31 @@ static bool read_wanted(const struct remoting_header *header, struct gateway_wan
     if (wanted->born_ms < 0)
         wanted->born_ms = 0;
     return read_number(fields, 'e', &wanted->queue);
+}
+
+uint32_t gateway_put_id(struct slice id, uint8_t *to)
+{
+    if (!id.data)
+        return 0;
+    if (to) {
+        memcpy(to, DEDUP_PROPERTY, DEDUP_PROPERTY_SIZE);
+        memcpy(to + DEDUP_PROPERTY_SIZE, id.data, id.size);
+    }
+    return (uint32_t)DEDUP_PROPERTY_SIZE + id.size;
+}
+
+/* Why the request may not have its id; NULL: it has none, or may. */
+static const char *refuse_id(const struct gateway_wanted *wanted, bool again)
+{
+    const struct slice id = wanted->id;
+    if (!id.data)
+        return NULL;
+    if (again || wanted->reply)
+        return "neither a reply nor what is given back has a dedupId";
+    if (!id.size || id.size > DEDUP_ID_MAX || id.data[0] == DEDUP_NUMBERED || memchr(id.data, PROPERTY_NAME_END, id.size) ||
+        memchr(id.data, PROPERTY_END, id.size))
+        return "its dedupId must have 1 to 255 bytes, none of them 0x01 or 0x02, and must not begin with 0x03";
+    return NULL;
 }
 
 const char *gateway_refusal(const struct gateway_wanted *wanted, int32_t *code)
@@ -101,9 +131,11 @@ static enum gateway_served send_one(struct gateway *gateway, const struct gatewa
     struct gateway_wishes wishes = {0};
     struct gateway_way way;
     struct sender *const sender = &gateway->sender;
-    const uint32_t size = gateway_put_properties(wanted->properties, NULL, 0, &wishes);
-    const char *const why = wishes.wants_more ? "it has a property that asks for what is not supported yet for remote clients"
-                                              : gateway_find_way(wanted, &wishes, &way);
+    const uint32_t before = gateway_put_id(wanted->id, NULL), size = gateway_put_properties(wanted->properties, NULL, before, &wishes);
+    const char *why = wishes.wants_more ? "it has a property that asks for what is not supported yet for remote clients"
+                                        : gateway_find_way(wanted, &wishes, &way);
+    if (!why && before && way.delay_level == SEND_HALF)
+        why = "the message of a transaction has no dedupId";
     if (why) {
         gateway_refuse(gateway, asker, GATEWAY_ILLEGAL, why);
         return GATEWAY_SERVED;
@@ -121,7 +153,8 @@ static enum gateway_served send_one(struct gateway *gateway, const struct gatewa
         .sys_flag = record_body_flag((uint32_t)wanted->sys_flag),
         .delay_level = way.delay_level,
     };
-    switch (sender_open(sender, wanted->index, wanted->durable ? SEND_FLUSH : 0, (uint64_t)wanted->born_ms, (uint32_t)stride)) {
+    const uint32_t flags = (wanted->durable ? (uint32_t)SEND_FLUSH : 0) | (before ? (uint32_t)SEND_DEDUP : 0);
+    switch (sender_open(sender, wanted->index, flags, (uint64_t)wanted->born_ms, (uint32_t)stride)) {
     case SENDER_OK:
         break;
     case SENDER_TOO_LARGE:
@@ -133,7 +166,8 @@ static enum gateway_served send_one(struct gateway *gateway, const struct gatewa
     uint8_t *const at = sender_add(sender, &message);
     assert(at);
     memcpy(at, way.before, way.size);
-    gateway_put_properties(wanted->properties, at + way.size, 0, &wishes);
+    gateway_put_id(wanted->id, at + way.size);
+    gateway_put_properties(wanted->properties, at + way.size, before, &wishes);
     memcpy(at + way.size + size, body.data, body.size);
     gateway_note_sent(gateway, asker, wanted, 1, properties_get(wanted->properties.data, wanted->properties.size, "UNIQ_KEY", 8));
     CRASH_POINT("gateway_send_put");
@@ -159,7 +193,13 @@ enum gateway_served gateway_send(struct gateway *gateway, const struct gateway_a
         gateway_refuse(gateway, asker, GATEWAY_NO_TOPIC, "the topic does not exist any more");
         return GATEWAY_SERVED;
     }
-    if (retry_after(wanted.name, RETRY_PREFIX).data && !wanted.batch && !wanted.reply)
+    const bool again = retry_after(wanted.name, RETRY_PREFIX).data && !wanted.batch && !wanted.reply;
+    const char *const no_id = refuse_id(&wanted, again);
+    if (no_id) {
+        gateway_refuse(gateway, asker, GATEWAY_ILLEGAL, no_id);
+        return GATEWAY_SERVED;
+    }
+    if (again)
         return gateway_send_again(gateway, asker, &wanted, body);
     code = GATEWAY_NO_PERMISSION;
     const char *why = reserved_topic_why(wanted.name.data, wanted.name.size);

@@ -23,6 +23,9 @@ const char *gateway_refusal(const struct gateway_wanted *wanted, int32_t *code);
 void gateway_note_sent(struct gateway *gateway, const struct gateway_asker *asker, const struct gateway_wanted *wanted, uint32_t count,
                        struct slice id);
 
+/* Puts the property of the request's id where the properties of a message begin, or only counts it if `to` is NULL. Returns its size: 0 without an id. */
+uint32_t gateway_put_id(struct slice id, uint8_t *to);
+
 /* gateway_back.c: a message that a group gives back by a send to its topic of retries, with what it was. */
 enum gateway_served gateway_send_again(struct gateway *gateway, const struct gateway_asker *asker, struct gateway_wanted *wanted,
                                        struct slice body);

@@ -10,6 +10,7 @@ struct topic_entry;
 /* What one request wants stored. */
 struct gateway_wanted {
     struct slice name, properties, group;
+    struct slice id; /* under which it is stored once (dedup_id.h); data NULL: it has none */
     int64_t queue, sys_flag, born_ms, flag;
     int64_t tries, most; /* reconsume times of a message that is given back, and from how many on it is a dead letter */
     bool batch, reply;
