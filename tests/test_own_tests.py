@@ -144,6 +144,7 @@ TESTED_BY: dict[str, str] = {
     "spark/session.py": "tests/spark/conftest.py",
     "spark/sink/staging.py": "tests/spark/test_sink_commit.py",
     "spark/sink/state.py": "tests/spark/test_sink_commit.py",
+    "spark/sink/remote_batches.py": "tests/spark/test_remote_target.py",
     "spark/sink/writer.py": "tests/spark/test_sink.py",
     "spark/servers/cluster.py": "tests/spark/test_servers.py",
     "spark/servers/route.py": "tests/spark/test_several_brokers.py",

@@ -90,6 +90,7 @@ class Brokers:
             "consumeQueueDiskRatio": ratio,
             "commitLogMinOffset": str(seen.min_offset),
             "commitLogMaxOffset": str(seen.wrote),
+            "commitLogFlushedOffset": str(seen.flushed),  # RocketMQ tells only the difference, rounded
             "dispatchBehindBytes": str(max(0, seen.wrote - seen.reput)),
             "remainHowManyDataToFlush": _size(max(0, seen.wrote - seen.flushed)),
             "earliestMessageTimeStamp": str(self._log.oldest_ms()),

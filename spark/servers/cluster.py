@@ -20,7 +20,7 @@ from orbitmq.spark.servers.servers import Servers
 from orbitmq.store.listen_address import ListenAddress
 
 PULL, CONFIG, RUNTIME, OFFSET_AT, MAX_OFFSET, MIN_OFFSET, ROUTE, TOPICS = 11, 26, 28, 29, 30, 31, 105, 206
-SUCCESS, BUSY, UNAVAILABLE, NO_TOPIC = 0, 2, 14, 17
+SUCCESS, ERROR, BUSY, UNAVAILABLE, NO_TOPIC = 0, 1, 2, 14, 17
 NOT_FOUND, AGAIN, MOVED = 19, 20, 21
 SUBSCRIPTION = 4  # flag of a pull that brings its own subscription, so that its group needs no heartbeat
 GROUP = "TOOLS_CONSUMER"  # every RocketMQ broker knows it; nothing is committed for it
@@ -113,6 +113,8 @@ class Cluster:
             if route is None:
                 return None
             names = order or sorted(route.holders)
+            if len(names) == len(route.holders) == 1:
+                names = list(route.holders)  # the only one, which has another name after a start if nobody gave it one
             name = names[position] if position < len(names) else ""
             if name in route.holders:
                 return Place(route.holders[name], topic, queue)
@@ -158,9 +160,14 @@ class Cluster:
         lines = self._ask([address], CONFIG, {}).body.decode(errors="replace").splitlines()
         return dict(line.split("=", 1) for line in lines if "=" in line)
 
-    def state(self, address: ListenAddress) -> dict[str, str]:
-        """Of a broker: what `brokerStatus` shows."""
-        content = self._read(self._ask([address], RUNTIME, {}), RUNTIME)
+    def state(self, address: ListenAddress) -> dict[str, str] | None:
+        """Of a broker: what `brokerStatus` shows. None: it does not say so yet, as RocketMQ's in its first second."""
+        answer = self._ask([address], RUNTIME, {}, None, [ERROR])
+        if answer.code == ERROR and "NoSuchElementException" in answer.remark:
+            return None
+        if answer.code == ERROR:
+            raise failures.refused(_NAMES[RUNTIME], address, f"code {answer.code}, {answer.remark!r}", None, answer.code)
+        content = self._read(answer, RUNTIME)
         found = content.get("table")
         return {str(name): str(value) for name, value in found.items()} if isinstance(found, dict) else {}
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
@@ -35,6 +35,16 @@ def cut(body: bytes, *, tags: bool) -> list[Pulled]:
     """
     found = []
     at = 0
+    for record in parsed(body):
+        code = _code(record.properties.get("TAGS", "")) if tags else 0
+        found.append(Pulled(record.queue_offset, record.physical_offset, body[at : at + record.size], code))
+        at += record.size
+    return found
+
+
+def parsed(body: bytes) -> Iterator[stored.Record]:
+    """The records of an answer. Raises: ValueError: they are not whole records."""
+    at = 0
     while at < len(body):
         size = int.from_bytes(body[at : at + 4], "big")
         if size < 4 or at + size > len(body):
@@ -44,10 +54,8 @@ def cut(body: bytes, *, tags: bool) -> list[Pulled]:
             raise ValueError(f"the record at byte {at:,} {record.text}")
         if record.size != size:
             raise ValueError(f"a record of {record.size:,} bytes in {size:,}")
-        code = _code(record.properties.get("TAGS", "")) if tags else 0
-        found.append(Pulled(record.queue_offset, record.physical_offset, body[at : at + size], code))
+        yield record
         at += size
-    return found
 
 
 def write(folder: Path, topic: str, queue: int, records: Sequence[Pulled]) -> tuple[int, int]:

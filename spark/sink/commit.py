@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -62,6 +62,17 @@ _log = logging.getLogger("orbitmq")
 AGAIN = "start the broker again: Spark repeats the batch, and each row is stored once"
 
 
+class Sender(Protocol):
+    """Where rows go. timeout: seconds for each wait."""
+
+    @property
+    def timeout(self) -> float: ...
+
+    def store(self, query: Query, state: State, staged: list[StagedRows] | None) -> None:
+        """Makes sure that the rows of the state's intent are stored and on disk, and that the intent knows that sending has
+        begun. staged: it is a fresh intent, of which nothing was sent."""
+
+
 @dataclass(frozen=True, slots=True)
 class Target:
     """The broker `name` of the store at `root`; if the name is empty, whichever runs there. timeout: seconds for each wait."""
@@ -92,6 +103,9 @@ class Target:
             )
         return client
 
+    def store(self, query: Query, state: State, staged: list[StagedRows] | None) -> None:
+        _store(self, query, state, staged)
+
 
 class _OneSession:
     """The connection as a producer sees it, for one session only: after its end, later rows must not overtake rows that were
@@ -119,7 +133,7 @@ class _OneSession:
 
 def commit(
     home: Staging,
-    target: Target,
+    target: Sender,
     query: Query,
     batch: int,
     staged: list[StagedRows],
@@ -187,8 +201,19 @@ def _out_of_turn(query: Query, batch: int, done: int) -> SettingError:
     )
 
 
-def _finish(target: Target, query: Query, state: State, staged: list[StagedRows] | None = None) -> None:
-    """Makes sure that the intent's rows are stored, and records it. staged: it is a fresh intent, of which nothing was sent."""
+def _finish(target: Sender, query: Query, state: State, staged: list[StagedRows] | None = None) -> None:
+    """Makes sure that the intent's rows are stored, and records it."""
+    intent = state.intent
+    assert intent is not None
+    target.store(query, state, staged)
+    crash_point("sink_commit_stored")
+    state.done, state.intent, state.spent = max(state.done, intent.batch), None, [path for path, _ in intent.files]
+    query.store(state)
+    crash_point("sink_commit_done")
+    staging.remove(map(Path, state.spent))
+
+
+def _store(target: Target, query: Query, state: State, staged: list[StagedRows] | None) -> None:
     intent = state.intent
     assert intent is not None
     deadline = time.monotonic() + target.timeout
@@ -212,11 +237,6 @@ def _finish(target: Target, query: Query, state: State, staged: list[StagedRows]
         finally:
             with suppress(OrbitError):
                 client.close()
-    crash_point("sink_commit_stored")
-    state.done, state.intent, state.spent = max(state.done, intent.batch), None, [path for path, _ in intent.files]
-    query.store(state)
-    crash_point("sink_commit_done")
-    staging.remove(map(Path, state.spent))
 
 
 def _check_files(files: list[tuple[str, int]]) -> None:
@@ -245,25 +265,32 @@ def check_topic(table: TopicTable, name: str, queue: int = -1) -> None:
     """Checks that rows can be sent to it, if some ask for `queue`. Raises: UnknownTopic, UnknownQueue, NoPermission."""
     topic = table.find(name)
     if topic is None:
-        raise UnknownTopic(
-            f"cannot write to topic {name!r}: there is no such topic",
-            hint=how_to_make(name),
-            option="topic",
-            topic=name,
-        )
+        raise no_topic(name)
     if not topic.perm & PERM_WRITE:
-        why = "give the topic a permission that lets senders write"
-        raise NoPermission(f"cannot write to topic {name!r}: its permission does not let anybody", hint=why, topic=name)
+        raise no_permission(name)
     if queue >= topic.queues:
-        raise UnknownQueue(
-            f"cannot write to queue {queue} of topic {name!r}, which column partition asks for: it has {topic.queues} queues, "
-            "numbered from 0",
-            hint="give the topic more queues, or drop the column",
-            column="partition",
-            topic=name,
-            queue=queue,
-            queues=topic.queues,
-        )
+        raise no_queue(name, queue, topic.queues, f"it has {topic.queues} queues, numbered from 0")
+
+
+def no_topic(name: str) -> UnknownTopic:
+    text = f"cannot write to topic {name!r}: there is no such topic"
+    return UnknownTopic(text, hint=how_to_make(name), option="topic", topic=name)
+
+
+def no_permission(name: str) -> NoPermission:
+    why = "give the topic a permission that lets senders write"
+    return NoPermission(f"cannot write to topic {name!r}: its permission does not let anybody", hint=why, topic=name)
+
+
+def no_queue(name: str, queue: int, queues: int, there: str) -> UnknownQueue:
+    return UnknownQueue(
+        f"cannot write to queue {queue} of topic {name!r}, which column partition asks for: {there}",
+        hint="give the topic more queues, or drop the column",
+        column="partition",
+        topic=name,
+        queue=queue,
+        queues=queues,
+    )
 
 
 def _send(client: Client, target: Target, query: Query, state: State, stored: bytearray | None) -> None:
@@ -314,6 +341,19 @@ def _lower(table: TopicTable, intent: Intent) -> None:
 
 def _chunks(query: Query, intent: Intent, stored: bytearray | None) -> Iterator[pa.RecordBatch]:
     """The rows to be sent, in order, each with its name in its properties. One group never has two topics."""
+    for named, numbers in named_rows(query, intent):
+        messages = named
+        if stored is not None:
+            seen = np.frombuffer(stored, np.uint8, named.num_rows, int(numbers[0]))
+            messages = named.filter(pa.array(seen == 0))
+        topics = pc.unique(messages["topic"])
+        for topic in topics:
+            yield messages if len(topics) == 1 else messages.filter(pc.equal(messages["topic"], topic))
+
+
+def named_rows(query: Query, intent: Intent) -> Iterator[tuple[pa.RecordBatch, Any]]:
+    """The intent's rows in order, each with its name in its properties, and their numbers. Raises: StoreError: not all of them
+    are there."""
     first = 0
     prefix = pa.scalar(f"{ROW_NAME}\1{query.mark}-{intent.batch}-".encode(), pa.large_binary())
     end, nothing = (pa.scalar(text, pa.large_binary()) for text in (b"\2", b""))
@@ -327,13 +367,7 @@ def _chunks(query: Query, intent: Intent, stored: bytearray | None) -> Iterator[
                     count += messages.num_rows
                     names = pc.cast(pc.cast(pa.array(numbers), pa.large_string()), pa.large_binary())
                     properties = pc.binary_join_element_wise(messages["properties"], prefix, names, end, nothing)
-                    messages = messages.set_column(2, "properties", properties)
-                    if stored is not None:
-                        seen = np.frombuffer(stored, np.uint8, messages.num_rows, int(numbers[0]))
-                        messages = messages.filter(pa.array(seen == 0))
-                    topics = pc.unique(messages["topic"])
-                    for topic in topics:
-                        yield messages if len(topics) == 1 else messages.filter(pc.equal(messages["topic"], topic))
+                    yield messages.set_column(2, "properties", properties), numbers
         except FileNotFoundError:
             raise _missing(path) from None
         if count != rows:

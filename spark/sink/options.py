@@ -9,16 +9,18 @@ from dataclasses import dataclass
 from orbitmq.errors import SettingError
 from orbitmq.errors.remedy import Hint, hint
 from orbitmq.shm.topic_name import check_topic_name
-from orbitmq.spark.refusal import unknown_hint
+from orbitmq.spark.refusal import for_option, unknown_hint
+from orbitmq.spark.servers import servers as servers_options
+from orbitmq.spark.servers.servers import Servers
 
-KNOWN = ("path", "broker", "topic", "queryId", "batchId", "stagingLocation", "timeout")
+KNOWN = ("path", "broker", *servers_options.OPTIONS, "topic", "queryId", "batchId", "stagingLocation")
 OF_SPARK = ("checkpointLocation", "queryName", "outputMode")  # what Spark passes on besides them
 TIMEOUT_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
 class SinkOptions:
-    """Where to send to. Exactly one of path (root of a store whose broker runs) and broker (a name) is set.
+    """Where to send to. Exactly one of path (root of a store whose broker runs), broker (a name) and servers is set.
 
     topic: of all rows; None: each row's own. query, batch: name and number under which the rows are stored once; None: Spark's
         own. staging: folder for what tasks have written; None: in the store. timeout: seconds.
@@ -31,6 +33,7 @@ class SinkOptions:
     batch: int | None
     staging: str | None
     timeout: float
+    servers: Servers | None = None
 
 
 def parse(given: Mapping[str, str]) -> SinkOptions:
@@ -46,9 +49,12 @@ def parse(given: Mapping[str, str]) -> SinkOptions:
             raise refused(name, value, "there is no such option", unknown_hint(name, KNOWN))
         values[known[name.lower()]] = value
     path, broker = values.get("path"), values.get("broker")
-    if (path is None) == (broker is None):
-        why = "neither is given" if path is None else "both are given"
-        raise refused("broker", broker, f"one of the options broker and path says where to send to, and {why}")
+    places = [name for name in ("path", "broker", "servers") if name in values]
+    if len(places) != 1:
+        why = f"{' and '.join(places)} are given" if places else "none is given"
+        at = places[0] if places else "broker"
+        text = "exactly one of the options broker, path and servers says where to send to"
+        raise refused(at, values.get(at), f"{text}, and {why}")
     topic = values.get("topic")
     if topic is not None:
         check_topic_name(topic)
@@ -56,12 +62,16 @@ def parse(given: Mapping[str, str]) -> SinkOptions:
     if query is not None and not query:
         raise refused("queryId", query, "it is empty")
     batch, timeout = _batch(values), _timeout(values.get("timeout"))
-    return SinkOptions(path, broker, topic, query, batch, values.get("stagingLocation"), timeout)
+    servers = servers_options.parse(values, timeout, refused)
+    if servers is not None and "stagingLocation" not in values:
+        why = "with servers, rows and what is known of the query need a folder that the driver and all tasks see"
+        raise refused("stagingLocation", None, why, "give one that is kept as long as the query's checkpoint")
+    return SinkOptions(path, broker, topic, query, batch, values.get("stagingLocation"), timeout, servers)
 
 
 def refused(option: str, value: object, why: str, hint: Hint | str | None = None) -> SettingError:
     """The error for an option."""
-    return SettingError(f"cannot write with option {option} = {value!r}: {why}", hint=hint, option=option, value=value)
+    return for_option("write", option, value, why, hint)
 
 
 def _batch(values: Mapping[str, str]) -> int | None:

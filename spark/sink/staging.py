@@ -46,10 +46,15 @@ class StagedRows:
 
 @dataclass(frozen=True, slots=True)
 class Staging:
-    """The folders of one sink. home: in the store. elsewhere: for what is staged; None: that is in the store too."""
+    """The folders of one sink. home: in the store, or with servers the option stagingLocation. elsewhere: for what is staged;
+    None: that is in home too. shared: several machines may use home, so drivers of another boot may live."""
 
     home: Path
     elsewhere: Path | None = None
+    shared: bool = False
+
+    def owner_lives(self, name: str) -> bool:
+        return owner_lives(name) or (self.shared and not name.startswith(_boot()))
 
     @property
     def staged(self) -> Path:
@@ -78,7 +83,7 @@ class Staging:
 
     def clear(self, needed: Callable[[], set[str]]) -> None:
         """Removes what dead drivers have staged, except the files `needed`, which is asked when nobody can add to them."""
-        dead = [folder for folder in _entries(self.staged) if not owner_lives(folder.name)]
+        dead = [folder for folder in _entries(self.staged) if not self.owner_lives(folder.name)]
         if not dead:
             return
         with contextlib.suppress(BlockingIOError), _opened(self.home) as descriptor:

@@ -40,6 +40,9 @@ class Intent:
         rows of this batch; a queue that is missing begins at 0. sessions: generation, slot and epoch of each session through
         which rows were sent.
     largest: record, bytes.
+    places: with servers, by topic: number, broker and queue of each queue that gets rows, and an offset below all of them.
+    addresses: of these brokers. attempts: how often sending was begun there. nonce: a part of its batches' ids, which no other
+        intent has.
     """
 
     batch: int
@@ -47,6 +50,10 @@ class Intent:
     begins: dict[str, list[int]]
     largest: int
     sessions: list[tuple[int, int, int]] = field(default_factory=list)
+    places: dict[str, list[tuple[int, str, int, int]]] = field(default_factory=dict)
+    addresses: dict[str, str] = field(default_factory=dict)
+    attempts: int = 0
+    nonce: str = ""
 
     @property
     def rows(self) -> int:
@@ -141,7 +148,7 @@ def clear(home: Staging) -> None:
     """Removes what nobody can need any more: jobs without a name whose drivers are dead, and what dead drivers have staged."""
     for folder in home.query_folders():
         state = load(folder)
-        if state is None or not (state.named or staging.owner_lives(state.owner)):
+        if state is None or not (state.named or home.owner_lives(state.owner)):
             with _locked(folder) as mine:
                 if mine and load(folder) == state:
                     staging.remove_folder(folder)

@@ -28,8 +28,9 @@ from orbitmq.spark.sink import commit as sink_commit
 from orbitmq.spark.sink import options as sink_options
 from orbitmq.spark.sink import staging
 from orbitmq.spark.sink.columns import Shape
-from orbitmq.spark.sink.commit import Target
+from orbitmq.spark.sink.commit import Sender, Target
 from orbitmq.spark.sink.options import SinkOptions
+from orbitmq.spark.sink.remote_target import RemoteTarget
 from orbitmq.spark.sink.staging import StagedRows, Staging
 from orbitmq.spark.sink.state import Query
 from orbitmq.spark.spelling import for_spark
@@ -54,13 +55,19 @@ class Staged(WriterCommitMessage):
 class Plan:
     """What the driver knows before the tasks begin."""
 
-    target: Target
+    target: Sender
     home: Staging
     shape: Shape
 
     @classmethod
     def of(cls, options: SinkOptions, *, wait: bool) -> Plan:
-        """wait: for a broker that does not run. Raises: BrokerNotRunning, UnknownTopic, NoPermission, SettingError."""
+        """wait: for a broker that does not run. Raises: BrokerNotRunning, UnknownTopic, NoPermission, SettingError, and as
+        Cluster's calls."""
+        if options.servers is not None:
+            assert options.staging is not None
+            remote = RemoteTarget(options.servers)
+            shape = Shape(options.topic, remote.checked(options.topic))
+            return cls(remote, Staging(Path(options.staging).absolute(), shared=True), shape)
         target = Target(options.broker or "", options.path or "", options.timeout)
         with target.connected(wait=wait) as client:
             attachment = client.connection.attachment

@@ -264,6 +264,7 @@ def test_what_the_broker_is_doing(broker: orbitmq.Broker, remote: Remote) -> Non
     status, found = broker.status(), table(remote)
     assert found["earliestMessageTimeStamp"] == str(status.oldest_ms)
     assert found["commitLogMaxOffset"] == str(status.positions.wrote)
+    assert found["commitLogFlushedOffset"] == str(status.positions.flushed)
     assert (found["commitLogMinOffset"], found["dispatchBehindBytes"], found["remainHowManyDataToFlush"]) == ("0", "0", "0 B")
     assert (found["msgPutTotalTodayNow"], found["msgPutTotalYesterdayMorning"]) == ("20", "0")
     if day == time.localtime().tm_yday:

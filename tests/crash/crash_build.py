@@ -23,7 +23,7 @@ OF_REPAIR = {"reindex", "remake", "repair", "repair_config", "repair_log"}
 # The same for a backup, which test_backup_kills.py kills.
 OF_BACKUP = {"backup", "backup_place", "file_copy"}
 # The same for Spark's sink.
-OF_SINK = {"sink_commit"}
+OF_SINK = {"sink_commit", "sink_remote_target"}
 # And of an export, which test_export_kills.py kills without this build.
 OF_EXPORT = {"export_folder", "export_run_log", "export_parquet_file", "export_swap"}
 # And of sending dead letters again, which tests/client/test_redrive.py kills without this build.

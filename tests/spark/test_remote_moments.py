@@ -44,7 +44,7 @@ def asked(broker: orbitmq.Broker, place: str = "servers", **options: str) -> Sou
     return parse({**where, "subscribe": "t", **options})
 
 
-def settled(options: SourceOptions) -> list[object]:
+def offsets_of(options: SourceOptions) -> list[object]:
     found = settled(of_options(options), options)
     return [found.starting.each, found.ending.each]
 
@@ -55,7 +55,7 @@ def test_the_same_offsets_as_from_the_folder(broker: orbitmq.Broker, times: list
     for begin in [times[0] - 5, times[0], *rng.sample(times, 3), times[-1], times[-1] + 1]:
         end = begin + rng.randrange(50)
         options = {"startingTimestamp": str(begin), "endingTimestamp": str(end), "startingOffsetsByTimestampStrategy": "latest"}
-        assert settled(asked(broker, **options)) == settled(asked(broker, "path", **options))
+        assert offsets_of(asked(broker, **options)) == offsets_of(asked(broker, "path", **options))
 
 
 @pytest.mark.parametrize("wrong", [-1000, -30, -1, 1, 2, 30, 1000])
@@ -64,10 +64,10 @@ def test_a_broker_that_answers_with_a_neighbour(
 ) -> None:
     """As RocketMQ 4.9 does."""
     options = {"startingTimestamp": str(times[len(times) // 2])}
-    expected = settled(asked(broker, "path", **options))
+    expected = offsets_of(asked(broker, "path", **options))
     real = Cluster.offset_at
     monkeypatch.setattr(Cluster, "offset_at", lambda self, place, moment: max(0, real(self, place, moment) + wrong))
-    assert settled(asked(broker, **options)) == expected
+    assert offsets_of(asked(broker, **options)) == expected
 
 
 def test_rows_since_a_time(broker: orbitmq.Broker, times: list[int]) -> None:
@@ -83,8 +83,8 @@ def test_rows_since_a_time(broker: orbitmq.Broker, times: list[int]) -> None:
 
 def test_no_message_so_late(broker: orbitmq.Broker, times: list[int]) -> None:
     with pytest.raises(OffsetOutOfRange, match="no message was stored since"):
-        settled(asked(broker, startingTimestamp=str(times[-1] + 1)))
-    assert settled(asked(broker, subscribe="empty", endingTimestamp="1")) == [{}, {"empty": {0: 0}}]
+        offsets_of(asked(broker, startingTimestamp=str(times[-1] + 1)))
+    assert offsets_of(asked(broker, subscribe="empty", endingTimestamp="1")) == [{}, {"empty": {0: 0}}]
 
 
 def test_searches_from_every_guess() -> None:

@@ -138,9 +138,12 @@ def test_columns_that_the_broker_gives_out_are_passed_over() -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"topic": "t"}, "broker = None: one of the options broker and path says where to send to, and neither is given"),
-        ({"broker": "b", "path": "p"}, "both are given"),
-        ({"broker": "b", "xyzzy": "t"}, "xyzzy = 't': there is no such option; the options are path, broker, topic"),
+        (
+            {"topic": "t"},
+            "broker = None: exactly one of the options broker, path and servers says where to send to, and none is given",
+        ),
+        ({"broker": "b", "path": "p"}, "path and broker are given"),
+        ({"broker": "b", "xyzzy": "t"}, "xyzzy = 't': there is no such option; the options are path, broker, servers, timeout"),
         ({"broker": "b", "topik": "t"}, "topik = 't': there is no such option; did you mean topic"),
         ({"broker": "b", "batchId": "1"}, "batchId = '1': .*; give option queryId too"),
         ({"broker": "b", "queryId": "q", "batchId": "-1"}, "batchId = '-1': a whole number of at least 0 is wanted"),

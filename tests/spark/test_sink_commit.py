@@ -33,7 +33,7 @@ from tests.spark.sink_rows import left, messages, stage, wrong
 
 TASKS, ROWS = 2, 15_000
 NAME = "sink-commits"
-POINTS = [point for point, part in crash_build.points().items() if part in crash_build.OF_SINK]
+POINTS = [point for point, part in crash_build.points().items() if part == "sink_commit"]
 COMMIT = """
 import json, sys
 from pathlib import Path
