@@ -42,7 +42,7 @@ from scripts.benchmark import (
     work_rocketmq,
 )
 from scripts.benchmark.result import Measure, Result, Sample
-from scripts.benchmark.spark import instead, memory, planning, read
+from scripts.benchmark.spark import instead, memory, planning, read, servers
 from scripts.benchmark.stage import stage
 
 MEASURES: tuple[Measure, ...] = (
@@ -50,6 +50,7 @@ MEASURES: tuple[Measure, ...] = (
     *queues.MEASURES, *lifecycle.MEASURES, *locks.MEASURES, *delays.MEASURES, *work.MEASURES, *transactions.MEASURES,
     *checks.MEASURES, *topics.MEASURES, *exact.MEASURES, *request.MEASURES, *gateway.MEASURES, *gateway_crowd.MEASURES,
     *codec.MEASURES, *dataset.MEASURES, *read.MEASURES, *planning.MEASURES, *memory.MEASURES, *instead.MEASURES,
+    *servers.MEASURES,
 )  # fmt: skip
 FAMILIES = {"codec": ["codec_*"], "gateway": ["gateway_*"], "spark": ["spark_*"], "work": ["work_*", "filter_*", "request_*"]}
 notes = Console(stderr=True)

@@ -89,6 +89,21 @@ def test_a_batch(spark: SparkSession, served: Served, capfd: pytest.CaptureFixtu
     assert SECRET not in told.out + told.err
 
 
+def test_a_job_whose_task_fails(spark: SparkSession, served: Served) -> None:
+    """It has stored nothing, and stores everything when it is run again under its name."""
+    rows = spark.range(0, 1000, 1, 2)
+    failing = rows.selectExpr("if(id = 900, raise_error('in the middle'), cast(id as string)) as value")
+    for frame in (failing, rows.selectExpr("cast(id as string) as value")):
+        writer = frame.write.format("orbitmq").options(**served.options, queryId="again").mode("append")
+        if frame is failing:
+            with pytest.raises(Exception, match="in the middle"):
+                writer.save()
+            assert not served.bodies() and left(Staging(Path(served.options["stagingLocation"]))) == []
+        else:
+            writer.save()
+    assert served.bodies() == Counter(str(number) for number in range(1000))
+
+
 def start(spark: SparkSession, folder: Path, served: Served) -> StreamingQuery:
     lines = spark.readStream.format("text").option("maxFilesPerTrigger", "1").load(str(folder / "in"))
     lines = lines.repartition(2)

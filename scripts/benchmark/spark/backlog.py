@@ -20,12 +20,13 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 OURS, READY, KAFKA = "ours", "ready-made", "Kafka"
+SERVERS = "servers"  # ours, over TCP
 
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
     """`messages` bodies of `body` bytes, each with a key, over load.QUEUES queues. counts: rows of each of OrbitMQ's
-    partitions. kafka: address of a broker that has the messages too, or None."""
+    partitions. kafka: address of a broker that has the messages too, or None. servers: of OrbitMQ's gateway, if it has one."""
 
     store: Path
     topic: str
@@ -33,6 +34,7 @@ class Backlog:
     messages: int
     counts: tuple[int, ...]
     kafka: str | None
+    servers: str = ""
 
     @property
     def places(self) -> tuple[str, ...]:
@@ -46,7 +48,8 @@ class Backlog:
             return read.format("kafka").options(**options).load().select(*columns)
         if place == READY:
             return read.format(FORMAT).options(**self._ready_options(columns)).load()
-        return read.format("orbitmq").options(path=str(self.store), subscribe=self.topic, columns=",".join(columns)).load()
+        where = {"servers": self.servers} if place == SERVERS else {"path": str(self.store)}
+        return read.format("orbitmq").options(**where, subscribe=self.topic, columns=",".join(columns)).load()
 
     def _ready_options(self, columns: Sequence[str]) -> dict[str, str]:
         """Gives each partition, and each batch, as many rows as OrbitMQ's source does."""
@@ -82,11 +85,12 @@ def backlog(stage: Stage, messages: int, body: int) -> Iterator[Backlog]:
     send(stage, topic, messages, body)
     store = stage.folder / "store"
     counts = _partition_counts(store, topic)
+    servers = stage.broker.status().listens
     if isinstance(jars(), str):
-        yield Backlog(store, topic, body, messages, counts, None)
+        yield Backlog(store, topic, body, messages, counts, None, servers)
         return
     with kafka.broker(stage.folder / "kafka", load.QUEUES) as address:
-        made = Backlog(store, topic, body, messages, counts, address)
+        made = Backlog(store, topic, body, messages, counts, address, servers)
         rows = made.frame(OURS, ("key", "value", "topic", "partition"))
         rows.write.format("kafka").option("kafka.bootstrap.servers", address).save()
         yield made
