@@ -156,7 +156,7 @@ def test_an_unknown_topic(broker: orbitmq.Broker) -> None:
         ({"group": "g"}, "nothing is committed"),
         ({"accessKey": "a"}, "only together with secretKey"),
         ({"secretKey": "of-nobody"}, "secretKey = .\\*\\(hidden\\).* only together with accessKey"),
-        ({"secretKye": "of-nobody"}, "secretKye = .\\*\\(hidden\\).*perhaps secretKey"),
+        ({"secretKye": "of-nobody"}, "secretKye = .\\*\\(hidden\\).*did you mean secretKey"),
         ({"tls": "maybe"}, "true or false"),
         ({"tlsTrust": "f"}, "without tls = true"),
         ({"tls": "true", "tlsTrust": "/nowhere"}, "no such file"),
