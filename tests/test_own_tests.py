@@ -146,6 +146,7 @@ TESTED_BY: dict[str, str] = {
     "spark/sink/state.py": "tests/spark/test_sink_commit.py",
     "spark/sink/remote_batches.py": "tests/spark/test_remote_target.py",
     "spark/sink/writer.py": "tests/spark/test_sink.py",
+    "spark/refusal.py": "tests/spark/test_options.py",
     "spark/servers/cluster.py": "tests/spark/test_servers.py",
     "spark/servers/route.py": "tests/spark/test_several_brokers.py",
     "spark/servers/connection.py": "tests/spark/test_servers.py",

@@ -71,9 +71,14 @@ def segments(generation: int) -> set[str]:
     return {path.name for path in MOUNT.glob(segment_prefix(generation) + "*")}
 
 
+def indexed(client: orbitmq.Client) -> None:
+    """Waits until reput has reached the end of the log: remote clients see no further."""
+    until(lambda: (seen := client.status().positions).reput == seen.wrote, "reput")
+
+
 def everything(client: orbitmq.Client, topic: str) -> list[tuple[bytes, int, int, int]]:
     """(body, queue, queue offset, physical offset) of every message of a topic, once reput has reached the end of the log."""
-    until(lambda: client.status().positions.reput == client.status().positions.wrote, "reput")
+    indexed(client)
     known = next(found for found in client.status().topics if found.name == topic)
     expected = sum(queue.max_offset - queue.min_offset for queue in known.queues)
     found: list[tuple[bytes, int, int, int]] = []

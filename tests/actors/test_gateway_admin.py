@@ -19,7 +19,7 @@ import pytest
 import orbitmq
 from orbitmq.errors import NoPermission, TopicNameError, UnknownTopic
 from tests.actors.remoting_client import ROUTE, Remote, Said
-from tests.trees import kill, small_broker
+from tests.trees import indexed, kill, small_broker
 from tests.waiting import until
 
 CHANGE, CONFIG, RUNTIME, STATS, LIST, DELETE, FORGET, OF_CLUSTER, GROUPS_OF = 17, 26, 28, 202, 206, 215, 216, 224, 300
@@ -52,10 +52,6 @@ def queue_map(text: str) -> dict[tuple[str, str, int], Any]:
         queue = json.loads(key)
         found[queue["brokerName"], queue["topic"], queue["queueId"]] = json.loads(value)
     return found
-
-
-def indexed(broker: orbitmq.Broker) -> None:
-    until(lambda: (seen := broker.status().positions).reput == seen.wrote, "reput")
 
 
 def table(remote: Remote) -> dict[str, str]:

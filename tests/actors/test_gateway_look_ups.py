@@ -24,8 +24,7 @@ from orbitmq.store import record as records_on_disk
 from orbitmq.store.layout import StoreLayout
 from tests.actors.remoting_client import Remote, Said, records
 from tests.forged import BODY_AT, forged_at
-from tests.trees import small_broker
-from tests.waiting import until
+from tests.trees import indexed, small_broker
 
 BY_KEY, OFFSET_AT, EARLIEST, BY_PLACE = 12, 29, 32, 33
 SUCCESS, SYSTEM_ERROR, NO_PERMISSION, NO_TOPIC, NOT_FOUND = 0, 1, 16, 17, 22
@@ -42,10 +41,6 @@ def broker(tmp_path: Path) -> Iterator[orbitmq.Broker]:
 def remote(broker: orbitmq.Broker) -> Iterator[Remote]:
     with Remote(broker.status().listens) as remote:
         yield remote
-
-
-def indexed(broker: orbitmq.Broker) -> None:
-    until(lambda: (seen := broker.status().positions).reput == seen.wrote, "reput")
 
 
 def by_key(remote: Remote, key: str, topic: str = "t", most: int = 32, begin: int = 0, end: int = 1 << 62, **more: str) -> Said:

@@ -15,7 +15,7 @@ from orbitmq.spark.source.options import SourceOptions, parse
 from orbitmq.spark.source.remote_moments import first_late
 from orbitmq.spark.source.snapshot import of_options, settled
 from tests.spark.test_servers import pulled, rows
-from tests.trees import small_broker
+from tests.trees import indexed, small_broker
 
 COUNT = 400
 
@@ -28,6 +28,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[orbitmq.Broker]
         with broker.producer() as producer:
             for number in range(COUNT):
                 producer.send("t", b"%d" % number, queue=min(2, number % 5))
+        indexed(broker)
         yield broker
 
 

@@ -17,7 +17,7 @@ from orbitmq.spark.source.snapshot import of_options
 from tests.actors.remoting_kinds import CERTIFICATES
 from tests.native import acl_model
 from tests.spark.test_servers import pulled
-from tests.trees import small_broker
+from tests.trees import indexed, small_broker
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -44,6 +44,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[orbitmq.Broker]
             broker.create_topic(topic, 2)
             with broker.producer() as producer:
                 producer.send_batch(topic, [b"%d" % number for number in range(COUNT)])
+        indexed(broker)
         yield broker
 
 

@@ -28,7 +28,7 @@ from orbitmq.tables.columns import COLUMNS, schema
 from tests.actors.remoting_client import Remote
 from tests.native import remoting_model as model
 from tests.native.remoting_model import JSON, Header
-from tests.trees import kill, small_broker
+from tests.trees import indexed, kill, small_broker
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -55,6 +55,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[orbitmq.Broker]
             assert remote.send("t", body, 1, b"a\x01b\x02", f=1).code == 0
             for number in range(100):
                 assert remote.send("single", b"%d" % number, 0, b"TAGS\x01x\x02KEYS\x01k\x02").code == 0
+        indexed(broker)
         yield broker
 
 

@@ -18,7 +18,7 @@ from orbitmq.spark.source.snapshot import of_options
 from orbitmq.spark.stream.reader import OrbitStreamReader
 from orbitmq.tables import planning
 from tests.spark.name_server import Held, Routes, name_server
-from tests.trees import small_broker
+from tests.trees import indexed, small_broker
 
 pytestmark = pytest.mark.pyspark
 
@@ -38,6 +38,7 @@ def held(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Held]]:
             broker.create_topic("orders", QUEUES[name])
             with broker.producer() as producer:
                 producer.send_batch("orders", [b"%s%d" % (name.encode(), number) for number in range(50)])
+            indexed(broker)
             found[name] = Held(name, broker.status().listens, QUEUES[name])
         yield found
 
