@@ -127,6 +127,8 @@ def test_a_changed_time(broker: orbitmq.Broker, popper: Popper) -> None:
     code, longer = popper.change(first, 60_000)
     assert code == SUCCESS and longer.receipt != first.receipt
     assert popper.ack(first) == SUCCESS, "of no effect"
+    code, longer = popper.change(longer, 60_000)
+    assert code == SUCCESS, "the earlier receipt has settled it"
     again = one(popper)
     assert (again.body, again.reconsumed) == (second.body, 1)
     assert popper.ack(longer) == SUCCESS
