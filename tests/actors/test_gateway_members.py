@@ -215,12 +215,13 @@ def test_the_gateway_looks_for_silent_members() -> None:
     gateway._complain = gateway._commit = lambda: None
     gateway._check_backs = SimpleNamespace(look=lambda: None, pause_s=1.0)
     gateway._rare = SimpleNamespace(look=lambda: looks.append("look"))
+    gateway._popping = SimpleNamespace(look=lambda: looks.append("popping"))
     gateway.run(1000)
-    assert looks == ["look"]
+    assert looks == ["look", "popping"]
     rare: Any = Rare.__new__(Rare)
     rare._members = SimpleNamespace(look=lambda: looks.append("members"))
     rare.look()
-    assert looks == ["look", "members"]
+    assert looks == ["look", "popping", "members"]
 
 
 def test_consumers_against_a_model() -> None:
