@@ -160,7 +160,9 @@ bool connection_write(struct connection *connection, struct iovec *pieces, uint3
         if (sent < 0) {
             if (errno == EAGAIN || errno == EINTR)
                 break;
-            connection->deaf = true;
+            const bool broken = errno == EPIPE || errno == ECONNRESET || errno == ETIMEDOUT;
+            connection->deaf = broken;
+            connection->ended = !broken; /* it lives, but would wait for its answers in vain */
             break;
         }
         uint64_t size = (uint64_t)sent;

@@ -149,7 +149,8 @@ static void accept_all(struct gateway *gateway)
     }
 }
 
-/* What epoll is to say about the connection from now on. */
+/* What epoll is to say about the connection from now on. If that is nothing, it is taken out: otherwise epoll would tell of a broken
+ * connection without end, while its request waits for room. */
 static void watch(struct gateway *gateway, struct connection *connection)
 {
     const bool full = connection_unsent(connection) > CONNECTION_OUT_MAX;
@@ -158,8 +159,11 @@ static void watch(struct gateway *gateway, struct connection *connection)
     if (wanted == connection->interest)
         return;
     struct epoll_event event = {.events = wanted, .data.u32 = connection->index};
-    epoll_ctl(gateway->poll, EPOLL_CTL_MOD, connection->fd, &event);
-    connection->interest = wanted;
+    const int how = !wanted ? EPOLL_CTL_DEL : connection->interest ? EPOLL_CTL_MOD : EPOLL_CTL_ADD;
+    if (epoll_ctl(gateway->poll, how, connection->fd, &event) == 0)
+        connection->interest = wanted;
+    else
+        connection->ended = true; /* for want of memory; it is let go of at the next look */
 }
 
 /* ---- requests ---- */
@@ -382,7 +386,7 @@ static void end_idle(struct gateway *gateway)
     uint64_t freed = 0;
     for (uint32_t i = 0; i < gateway->used; i++) {
         struct connection *const connection = gateway->connections[i];
-        if (connection && now - connection->heard_ms > gateway->limits.idle_ms) {
+        if (connection && (connection->ended || now - connection->heard_ms > gateway->limits.idle_ms)) {
             connection->ended = true;
             gateway_mark(gateway, connection);
         } else if (connection && connection->finished) {

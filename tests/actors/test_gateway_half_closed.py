@@ -7,22 +7,24 @@ pipe through a network tool does. Of native/remoting/gateway_owed.c.
 from __future__ import annotations
 
 import json
+import re
 import socket
 import ssl
 import struct
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import orbitmq
+from orbitmq.actors.gateway import WINDOW
 from tests.actors.remoting_client import HEARTBEAT, ONE_WAY, PULL, ROUTE, SEND_V2, Remote, Said, records
 from tests.actors.remoting_kinds import CERTIFICATES
 from tests.actors.test_gateway import body_of, indexed
 from tests.actors.test_gateway_tls import connections
-from tests.trees import kill, small_broker
+from tests.trees import actors, kill, small_broker, stopped
 from tests.waiting import until
 
 SUCCESS, SYSTEM_ERROR, NOT_FOUND, CONSUMERS, CONSUMER_STATE, NOT_ONLINE = 0, 1, 19, 203, 307, 206
@@ -279,6 +281,33 @@ def test_what_was_sent_before_a_reset(broker: orbitmq.Broker, how: Callable[[Rem
         until(lambda group=group, wanted=wanted: committed(broker, group) == wanted, "the commits")  # type: ignore[misc]
     until(lambda: sum(queue.max_offset for queue in topic_of(broker, "t").queues) == 200, "the messages")
     until(lambda: connections(broker) == before, "the ends")
+
+
+def watched(broker: orbitmq.Broker) -> set[str]:
+    """The sockets that the gateway's epoll has."""
+    process = Path("/proc") / str(actors(broker)["gateway"].pid)
+    links = {fd.name: str(fd.readlink()) for fd in (process / "fd").iterdir()}
+    polls = [(process / "fdinfo" / fd).read_text() for fd, link in links.items() if link == "anon_inode:[eventpoll]"]
+    known = [links.get(fd, "") for poll in polls for fd in re.findall(r"^tfd:\s*(\d+)", poll, re.M)]
+    return {link for link in known if link.startswith("socket:")}
+
+
+def test_a_reset_while_there_is_no_room(broker: orbitmq.Broker) -> None:
+    """Goal: the gateway does not spin over a broken connection whose request waits for room; epoll would tell of it again and
+    again. Method: no handler takes the sends, of which there are more than fit; the connection leaves epoll, and all that it
+    sent is stored in the end."""
+    before = watched(broker)
+    handlers = [name for name in actors(broker) if name.startswith("handler")]
+    with ExitStack() as hanging, Remote(broker.status().listens) as remote:
+        data = b"".join(remote.frame(SEND_V2, b"x", **remote.send_fields("t", n % 2)) for n in range(WINDOW + 1000))
+        for name in handlers:
+            hanging.enter_context(stopped(broker, name))
+        until(lambda: watched(broker) > before, "the connection")
+        remote.socket.sendall(data)
+        until(lambda: watched(broker) == before, "the window to be full")
+        reset(remote)
+    until(lambda: sum(queue.max_offset for queue in topic_of(broker, "t").queues) == WINDOW + 1000, "the messages")
+    until(lambda: watched(broker) == before, "the end")
 
 
 def committed(broker: orbitmq.Broker, group: str) -> dict[tuple[str, int], int]:
