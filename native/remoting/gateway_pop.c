@@ -56,6 +56,8 @@ enum gateway_served gateway_pop(struct gateway *gateway, const struct gateway_as
 {
     struct pop_wait wait;
     uint32_t index;
+    if (asker->one_way)
+        return GATEWAY_SERVED; /* nobody would get the messages */
     const struct slice group = remoting_field(header, "consumerGroup"), name = remoting_field(header, "topic");
     struct slice filter = remoting_field(header, "exp");
     const struct topic_entry *const topic = gateway_topic(gateway, name, &index);
@@ -96,18 +98,25 @@ static void lapse(struct pop_link *link, uint64_t now)
     }
 }
 
+/* True if its client does not read: nothing is handed out for it, and no clock counts, until it does. */
+static bool is_full(const struct gateway *gateway, const struct pop_wait *wait)
+{
+    const struct connection *const connection = gateway_connection(gateway, &wait->asker);
+    return connection && connection_unsent(connection) > CONNECTION_OUT_MAX;
+}
+
 /* True if this wait is over: answered, or its client has gone. */
 static bool serve(struct gateway *gateway, struct pop_link *link, struct pop_wait *wait, uint64_t now)
 {
     struct connection *const connection = gateway_connection(gateway, &wait->asker);
-    if (!connection)
+    if (!connection || connection->deaf)
         return true;
-    const bool full = connection_unsent(connection) > CONNECTION_OUT_MAX;
-    if (full && !gateway->stopping) { /* however many it has: they wait until it has read what was said to it */
+    wait->full = is_full(gateway, wait);
+    if (wait->full && !gateway->stopping && !link->lost) { /* however many it has: they wait until it has read what was said to it */
         connection->holds_full = true;
         return false;
     }
-    while (!full && !gateway->stopping && !link->lost && link->stock_count)
+    while (!wait->full && !gateway->stopping && !link->lost && !link->crowded && !connection->finished && link->stock_count)
         if (pop_serve(gateway, link, wait))
             return true;
     if (now < wait->until_ms && !gateway->stopping && !link->lost && !connection->finished)
@@ -121,17 +130,27 @@ static uint32_t look_at(struct gateway *gateway, struct pop_link *link, uint64_t
     const uint64_t given = link->given;
     const bool taken = pop_link_take(gateway, link);
     uint32_t done = 0, left = 0;
+    link->open = 0;
+    link->asked = 0;
     lapse(link, now);
+    link->crowded = link->crowded && link->leases.count >= POP_LEASES_MAX;
     for (uint32_t i = 0; i < link->wait_count; i++) {
-        if (serve(gateway, link, &link->waits[i], now))
+        if (serve(gateway, link, &link->waits[i], now)) {
             done++;
-        else
-            link->waits[left++] = link->waits[i];
+            continue;
+        }
+        const struct pop_wait *const wait = &link->waits[i];
+        link->open += !wait->full;
+        link->asked += wait->full ? 0 : wait->most;
+        link->waits[left++] = *wait;
     }
     link->wait_count = left;
     if (done)
         link->used_ms = now;
-    if (link->stock_count && !left && (gateway->stopping || now - link->used_ms >= POP_STOCK_MS))
+    const bool unwanted = link->stock_count && (link->crowded || (!link->open && (gateway->stopping || now - link->used_ms >= POP_STOCK_MS)));
+    if (unwanted || (link->crowded && link->open))
+        pop_link_check(link, now);
+    if (unwanted)
         pop_link_give_back(link);
     if (!link->lost)
         pop_link_put(link);
@@ -162,11 +181,17 @@ uint64_t gateway_pops_until(const struct gateway *gateway)
         const struct pop_link *const link = gateway->pops[i];
         if (link->leases.until_ms < until)
             until = link->leases.until_ms;
-        if (link->stock_count && !link->wait_count && link->used_ms + POP_STOCK_MS < until)
+        if (link->stock_count && !link->open && link->used_ms + POP_STOCK_MS < until)
             until = link->used_ms + POP_STOCK_MS;
-        for (uint32_t w = 0; w < link->wait_count; w++)
-            if (link->waits[w].until_ms < until)
-                until = link->waits[w].until_ms;
+        for (uint32_t w = 0; w < link->wait_count; w++) {
+            const struct pop_wait *const wait = &link->waits[w];
+            if (is_full(gateway, wait))
+                continue;
+            if (wait->full)
+                return 0; /* its client has read since the last look */
+            if (wait->until_ms < until)
+                until = wait->until_ms;
+        }
     }
     return until;
 }

@@ -27,6 +27,7 @@
 #define POP_POLL_MS_MIN 100      /* for a client that does not want to wait: as long as the dispatcher may take to look */
 #define POP_STOCK_MS 250u        /* how long what nobody waits for is kept for the next pop */
 #define POP_IDLE_MS 5000u        /* a link that nobody uses is closed */
+#define POP_CHECK_MS 2000u       /* between two looks for leases of messages that the dispatcher has let go */
 #define POP_DAMAGED_MS 30000u    /* until a message that cannot be read is tried again */
 
 /* A client that is told once the dispatcher has applied the last of `left` answers. */
@@ -52,6 +53,7 @@ struct pop_range {
 struct pop_wait {
     struct gateway_asker asker;
     uint32_t most;
+    bool full;                 /* at the last look its client did not read */
     uint64_t invisible_ms, until_ms;
 };
 
@@ -63,6 +65,8 @@ struct pop_link {
     void *memory;              /* of its session; Python's */
     uint32_t slot, epoch;      /* of its session */
     bool lost;                 /* the session has ended */
+    bool crowded;              /* there is no room for a lease: it takes nothing until there is */
+    uint64_t checked_ms;       /* when pop_link_check asked last */
     struct pop_leases leases;
     struct pop_range *stock;   /* [stock_from, stock_to) of stock_room */
     uint32_t stock_from, stock_to, stock_room, stock_count; /* the last: messages */
@@ -71,6 +75,7 @@ struct pop_link {
     uint32_t answers_room;
     struct pop_wait *waits;
     uint32_t wait_count, wait_room;
+    uint32_t open, asked;      /* waits whose clients read, and the messages that they want; as of the last look */
     uint32_t wanted;           /* what the dispatcher was told */
     uint64_t used_ms;          /* when somebody popped or acknowledged last */
 };
@@ -111,5 +116,7 @@ void pop_link_put(struct pop_link *link);
 /* Tells clients whose acknowledgements the dispatcher has applied. Returns how many. */
 uint32_t pop_link_tell(struct gateway *gateway, struct pop_link *link);
 void pop_link_give_back(struct pop_link *link);
+/* Has the dispatcher refuse what it holds to be nobody's any more: it lets go of what is purged, or what the group is moved past, without a word. */
+void pop_link_check(struct pop_link *link, uint64_t now_ms);
 
 #endif

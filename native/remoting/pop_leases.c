@@ -93,6 +93,16 @@ void pop_leases_remove(struct pop_leases *leases, struct pop_lease *lease)
     leases->count--;
 }
 
+struct pop_lease *pop_leases_next(struct pop_leases *leases, uint32_t *position)
+{
+    while (*position < leases->used) {
+        struct pop_lease *const lease = &leases->lease[(*position)++];
+        if (lease->until_ms)
+            return lease;
+    }
+    return NULL;
+}
+
 bool pop_leases_lapsed(struct pop_leases *leases, uint64_t now_ms, uint32_t *position, struct pop_lease *lapsed)
 {
     if (*position == 0) {

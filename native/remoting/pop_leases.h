@@ -36,6 +36,9 @@ struct pop_lease *pop_leases_find(const struct pop_leases *leases, uint32_t slot
 void pop_leases_move(struct pop_leases *leases, struct pop_lease *lease, uint64_t until_ms);
 void pop_leases_remove(struct pop_leases *leases, struct pop_lease *lease);
 
+/* Every lease, one a call. *position begins at 0. NULL: no more. */
+struct pop_lease *pop_leases_next(struct pop_leases *leases, uint32_t *position);
+
 /* Takes the leases that have ended, one a call: *lease is a copy. *position begins at 0. False: no more. */
 bool pop_leases_lapsed(struct pop_leases *leases, uint64_t now_ms, uint32_t *position, struct pop_lease *lease);
 

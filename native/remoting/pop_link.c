@@ -133,12 +133,25 @@ void pop_link_give_back(struct pop_link *link)
     link->stock_count = 0;
 }
 
+void pop_link_check(struct pop_link *link, uint64_t now_ms)
+{
+    struct pop_lease *lease;
+    if (link->lost || !link->leases.count || link->told != link->given || (link->checked_ms && now_ms - link->checked_ms < POP_CHECK_MS))
+        return;
+    link->checked_ms = now_ms;
+    for (uint32_t position = 0; (lease = pop_leases_next(&link->leases, &position));) {
+        if (!pop_link_answer(link, WORK_EXTEND, lease->slot, lease->offset, 1, POP_HELD_MS, NULL))
+            return;
+        lease->held_ms = now_ms + POP_HELD_MS;
+    }
+}
+
 /* What clients have, and what others wait for. */
 static uint32_t wanted(const struct pop_link *link)
 {
-    uint32_t asked = 0;
-    for (uint32_t i = 0; i < link->wait_count; i++)
-        asked += link->waits[i].most;
+    const uint32_t asked = link->asked;
+    if (link->crowded) /* the dispatcher may not count all that we have */
+        return 0;
     const uint32_t sum = link->leases.count + (asked > link->stock_count ? asked : link->stock_count);
     return sum < POP_LEASES_MAX ? sum : POP_LEASES_MAX;
 }

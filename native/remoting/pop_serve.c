@@ -142,9 +142,9 @@ bool pop_serve(struct gateway *gateway, struct pop_link *link, const struct pop_
         CRASH_POINT("pop_serve_answered");
     }
     reader_release(reader);
-    if (!served) { /* there is no room for a lease, so somebody else may have it */
-        pop_link_answer(link, WORK_GIVE_BACK, range.slot, range.first, range.count, 0, NULL);
-        next = range.first + range.count;
+    if (served < found && bytes <= POP_BYTES) { /* no lease: our clients have as many as they may, or there is no memory */
+        link->crowded = link->leases.count >= POP_LEASES_MAX;
+        link->lost |= !link->crowded;
     }
     used(link, (uint32_t)(next - range.first));
     return served;

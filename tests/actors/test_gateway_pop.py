@@ -10,6 +10,9 @@ from __future__ import annotations
 import base64
 import json
 import random
+import socket
+import struct
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,7 +21,7 @@ import pytest
 import orbitmq
 from orbitmq.errors import GroupInUse
 from tests.actors.failing_disk import kill_tree
-from tests.actors.pop_client import ACK, BATCH_ACK, CHANGE, NO_MESSAGE, POLLING_TIMEOUT, SUCCESS, Popped, Popper
+from tests.actors.pop_client import ACK, BATCH_ACK, CHANGE, NO_MESSAGE, POLLING_TIMEOUT, POP, SUCCESS, Popped, Popper
 from tests.actors.remoting_client import HEARTBEAT
 from tests.actors.test_gateway_holds import asleep, counted
 from tests.trees import kill, small_broker, stopped
@@ -26,6 +29,7 @@ from tests.waiting import until
 
 ILLEGAL, SYSTEM_ERROR, NO_TOPIC, BAD_FILTER = 13, 1, 17, 23
 ROUNDS = 10
+LEASES_MAX = 16_384
 
 
 @pytest.fixture
@@ -401,6 +405,70 @@ def test_a_client_that_does_not_read(broker: orbitmq.Broker, popper: Popper) -> 
 
         until(all_of_it, "what the other one does not read")
         assert popper.remote.ask(HEARTBEAT, b"{}").code == SUCCESS
+
+
+def test_what_is_purged_is_in_nobodys_hands(broker: orbitmq.Broker, popper: Popper) -> None:
+    """Clients have as many messages as they may, and those are purged: the group gets what comes, and the gateway serves others.
+    The dispatcher lets go of what is purged without a word, and so the gateway has to ask."""
+    popper.invisible_ms = 3_600_000
+    with broker.producer() as producer:
+        for queue in range(4):
+            for _ in range(LEASES_MAX // 1024):
+                producer.send_batch("t", [b"x"] * 256, queue=queue)
+        left = LEASES_MAX
+        while left:
+            left -= len(until(popper.pop, "more messages"))
+        broker.purge_topic("t")
+        producer.send_batch("t", [b"y"] * 64, queue=0)
+        assert {one(popper).body for _ in range(64)} == {b"y"}
+        assert popper.remote.ask(HEARTBEAT, b"{}").code == SUCCESS
+
+
+def test_who_cannot_read_takes_nothing(broker: orbitmq.Broker, popper: Popper) -> None:
+    """Neither a pop that wants no answer, nor one of a client that was gone before it was served."""
+    until(lambda: popper.pop(poll_ms=1) == [], "the group to begin")
+    popper.invisible_ms = 600_000
+    fields = {"consumerGroup": "g", "topic": "t", "queueId": -1, "maxMsgNums": 32, "invisibleTime": 600_000, "pollTime": 15_000}
+    popper.remote.put(POP, mark=2, **fields, exp="*", expType="TAG", order="false")
+    assert popper.remote.ask(HEARTBEAT, b"{}").code == SUCCESS
+    send(broker, b"first")
+    assert [each.body for each in popper.pop()] == [b"first"]
+    with Popper(broker.status().listens, "g", "t", invisible_ms=600_000) as gone:
+        assert gone.remote.ask(HEARTBEAT, b"{}").code == SUCCESS
+        with stopped(broker, "gateway"):
+            gone.put()
+            gone.remote.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            gone.remote.socket.close()
+            send(broker, b"second")
+        assert [each.body for each in popper.pop()] == [b"second"]
+
+
+def test_a_client_that_does_not_read_keeps_nothing(broker: orbitmq.Broker, popper: Popper) -> None:
+    """What it has asked for goes to local workers, and the gateway sleeps, though the time of its pops is over."""
+    send(broker, *[b"x" * 100_000 for _ in range(120)])
+    with Popper(broker.status().listens, "g", "t", invisible_ms=600_000) as slow:
+        for _ in range(60):
+            slow.put(32, poll_ms=1)
+        until(lambda: counted(broker, "sleeps"), "the gateway to serve")
+
+        def sleeps() -> bool:
+            before, began = counted(broker, "sleeps"), time.monotonic()
+            until(lambda: counted(broker, "sleeps") >= before + 10, "ten sleeps")
+            return time.monotonic() - began > 0.5
+
+        until(sleeps, "sleeps that last")
+        send(broker, *[b"y"] * 400)
+        with broker.work_session("g", ["t"]) as worker:
+            left = 400
+
+            def gets() -> bool:
+                nonlocal left
+                taken = worker.take(500, timeout=0.1)
+                worker.ack(taken)
+                left -= sum(bytes(each.message.body) == b"y" for each in taken)
+                return left == 0
+
+            until(gets, "what the client asked for and does not read")
 
 
 def test_an_acknowledgement_waits_for_the_dispatcher(broker: orbitmq.Broker, popper: Popper) -> None:
