@@ -10,8 +10,9 @@ from typing import Any
 
 from orbitmq.actors.piece import Piece
 from orbitmq.native._core import ffi, lib
-from orbitmq.remoting import heartbeat, pops
+from orbitmq.remoting import assignments, heartbeat, pops
 from orbitmq.remoting.address_pattern import Range
+from orbitmq.remoting.assignments import QUERY
 from orbitmq.remoting.plain_acl import AclError, Rules, parse, read
 from orbitmq.remoting.pops import BATCH_ACK
 from orbitmq.remoting.request import Request
@@ -19,6 +20,7 @@ from orbitmq.store.setting_text import refused
 
 LOOK_S = 0.5
 HEARTBEAT = 34
+GROUPS_OF = {BATCH_ACK: pops.groups_of, QUERY: assignments.groups_of}
 YOUNG_NS = 2_000_000_000  # a file that was changed so short a time ago may change again without a newer time
 
 _REFUSED = "org.apache.rocketmq.acl.common.AclException: No default permission for"
@@ -84,8 +86,9 @@ class Guard:
 
     def refusal(self, asked: Any, request: Request) -> str | None:
         """Why a request may not be answered, for what its body names; None: it may. asked: it, as the loop gave it."""
-        if request.code == BATCH_ACK:
-            bad = next((group for group in pops.groups_of(request.body) if not self._permits(asked, True, group)), None)
+        if request.code in GROUPS_OF:
+            groups = GROUPS_OF[request.code](request.body)
+            bad = next((group for group in groups if not self._permits(asked, True, group)), None)
             return None if bad is None else f"{_REFUSED} group:{bad:.255}"
         if request.code != HEARTBEAT:
             return None

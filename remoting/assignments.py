@@ -15,6 +15,7 @@ from orbitmq.store import request_modes
 from orbitmq.store.config import load_groups
 from orbitmq.store.request_modes import POP, PULL, RequestMode
 
+QUERY, SET_MODE = 400, 401
 ALL_QUEUES = -1
 BROADCASTING = "BROADCASTING"
 BY_CIRCLE = "AVG_BY_CIRCLE"
@@ -28,7 +29,7 @@ class Assignments:
         self._host = host
         self._layout = host.settings.layout
         self._consumers = consumers
-        self.answers: Answers = {400: self._query, 401: self._set}
+        self.answers: Answers = {QUERY: self._query, SET_MODE: self._set}
 
     def _query(self, request: Request) -> Answer:
         """No queues: the client is to let go of what it has. Null: it is to keep it, because nothing is known now."""
@@ -95,6 +96,15 @@ class Assignments:
         modes.setdefault(topic, {})[group] = RequestMode(mode, share)
         request_modes.store(self._layout, modes)
         return Answer()
+
+
+def groups_of(body: bytes) -> list[str]:
+    """Whose queues are asked for. What cannot be read is about nobody's."""
+    try:
+        told = read_json(body)
+    except ValueError:
+        return []
+    return [str(told.get("consumerGroup") or "")] if isinstance(told, dict) else []
 
 
 def _read(request: Request) -> dict[str, Any]:

@@ -43,8 +43,8 @@ accounts:
   whiteRemoteAddress: 127.0.0.*
 """
 SECRETS = {"operator": "12345678", "producer": "of-the-producer", "consumer": "of-the-consumer"}
-MAKE_TOPIC, PULL_LITE = 17, 361
-SUCCESS, SYSTEM_ERROR, NOT_SUPPORTED = 0, 1, 3
+MAKE_TOPIC, PULL_LITE, QUERY, SET_MODE = 17, 361, 400, 401
+SUCCESS, SYSTEM_ERROR, NOT_SUPPORTED, NO_GROUP = 0, 1, 3, 26
 REFUSED = "org.apache.rocketmq.acl.common.AclException: "
 
 
@@ -147,7 +147,7 @@ def test_what_python_answers(broker: orbitmq.Broker) -> None:
 
 def test_who_may_pop(broker: orbitmq.Broker) -> None:
     """And acknowledge, one by one or many in one body."""
-    ack = {"t": "t", "r": "0", "so": 0, "q": 0, "pt": 1, "b": "AQ=="}
+    ack = {"t": "t", "r": "0", "so": 0, "q": 0, "rq": 1, "pt": 1, "b": "AQ=="}
     times = {"invisibleTime": 1000, "pollTime": 15_000, "bornTime": 0}
     pop = {"topic": "t", "queueId": -1, "maxMsgNums": 1, "initMode": 0, **times}
     receipt = {"topic": "t", "queueId": 0, "offset": 0, "extraInfo": "0 1 1 1 0 b 0 0"}
@@ -164,6 +164,20 @@ def test_who_may_pop(broker: orbitmq.Broker) -> None:
                 assert {each.code for each in said} == {SUCCESS}
             else:
                 assert all(refused(each, "No default permission for group:another") for each in said)
+
+
+def test_who_may_share_queues(broker: orbitmq.Broker) -> None:
+    """Members of the group ask who gets which; how its messages come is an administrator's to say."""
+    mode = json.dumps({"topic": "t", "consumerGroup": "group", "mode": "POP"}).encode()
+    with client(broker, "consumer") as consumer, client(broker, "operator") as operator:
+        for group, allowed in (("group", True), ("another", False)):
+            asks = {"topic": "t", "consumerGroup": group, "clientId": "one", "strategyName": "AVG"}
+            said = consumer.ask(QUERY, json.dumps(asks).encode())
+            assert said.code == SUCCESS if allowed else refused(said, "No default permission for group:another")
+        assert refused(
+            consumer.ask(SET_MODE, mode), "Need admin permission for request code=401, but accessKey=consumer is not"
+        )
+        assert operator.ask(SET_MODE, mode).code == NO_GROUP, "nobody of it has come"
 
 
 def test_an_account_at_home(broker: orbitmq.Broker) -> None:

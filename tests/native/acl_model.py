@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 PUB, SUB = "PUB", "SUB"
-ADMIN = {50, 51, 52, 53, 54, 17, 25, 200, 207, 215, 100, 102, 205, 216, 318, 327}
+ADMIN = {50, 51, 52, 53, 54, 17, 25, 200, 401, 207, 215, 100, 102, 205, 216, 318, 327}
 OPEN = {105, 106}
 RETRY = "%RETRY%"
 NOT_SIGNED = ("Signature", "_UNIQUE_KEY_QUERY")

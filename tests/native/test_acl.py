@@ -28,7 +28,9 @@ SECRETS = st.sampled_from(["12345678", "secret-of-one", "x" * 64, "y" * 65, "日
 PERMISSION = st.sampled_from(["PUB", "SUB", "PUB|SUB", "SUB|PUB", "DENY"])
 PEERS = st.sampled_from(["127.0.0.1:5", "10.1.2.3:65535", "[::ffff:10.1.2.3]:7", "[fe80::1:2]:9", "[::1]:1", "192.168.0.77:1"])
 NETWORKS = st.sampled_from(["127.0.0.1/32", "10.1.2.0/24", "10.0.0.0/8", "fe80::/16", "::1/128", "0.0.0.0/0"])
-CODES = st.sampled_from([10, 310, 320, 324, 11, 12, 14, 15, 17, 25, 30, 34, 35, 36, 37, 38, 41, 105, 106, 200, 205, 215, 999])
+CODES = st.sampled_from(
+    [10, 310, 320, 324, 11, 12, 14, 15, 17, 25, 30, 34, 35, 36, 37, 38, 41, 105, 106, 200, 205, 215, 400, 401, 999]
+)
 FIELDS = st.sampled_from(
     ["topic", "b", "consumerGroup", "group", "originTopic", "a", "A", "Z", "zz", "_UNIQUE_KEY_QUERY", "SecurityToken"]
 )
