@@ -71,7 +71,7 @@ class Popping:
         acks = ffi.new("struct gateway_pop_ack[]", len(done.popped))
         for ack, each in zip(acks, done.popped, strict=True):
             ack.group, ack.topic, ack.retry = piece(each.group), piece(each.topic), each.retry
-            ack.queue_id, ack.offset, ack.pop_ms = each.queue, each.offset, each.pop_ms
+            ack.queue_id, ack.offset, ack.pop_ms, ack.tries = each.queue, each.offset, each.pop_ms, each.tries
         return bool(lib.gateway_acknowledge(self._gateway, asked, acks, len(done.popped)))
 
     def close(self) -> None:

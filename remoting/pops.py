@@ -14,7 +14,9 @@ from orbitmq.remoting.json_body import read_json
 from orbitmq.remoting.request import AGAIN, BAD_FILTER, NO_MESSAGE, Answer, Answers, Done, Popped, Request
 
 POP, BATCH_ACK = 200050, 200151
-ACKS_MAX = 65_536  # in one body
+ACKS_MAX = 65_536  # in one body, set or not ...
+ENTRIES_MAX = 4096  # ... in so many entries ...
+BODY_MAX = 1 << 20  # ... and bytes: to read more would keep everybody waiting
 FROM_LAST = "1"  # initMode
 
 
@@ -50,11 +52,14 @@ class Pops:
         return AGAIN
 
     def _acknowledge(self, request: Request) -> Answer | Done:
-        told = read_json(request.body) if request.body else None
-        acks = told.get("acks") if isinstance(told, dict) else None
-        if not isinstance(acks, list) or not acks:
+        acks = _entries(request.body)
+        if not acks:
             return Answer(NO_MESSAGE)
+        if len(acks) > ENTRIES_MAX:
+            raise ValueError(f"the body has {len(acks):,} entries, more than {ENTRIES_MAX:,}")
         try:
+            if sum(len(_field(each, "b", "bitSet")) // 4 * 3 for each in acks) > ACKS_MAX // 8 + 2:
+                raise ValueError(f"the body has bits for more than {ACKS_MAX:,} messages")
             return Done(tuple(_within(popped for each in acks for popped in _popped(each))))
         except (TypeError, KeyError, binascii.Error) as error:
             raise ValueError(f"the body names no messages: {error!r}") from error
@@ -63,27 +68,36 @@ class Pops:
 def groups_of(body: bytes) -> list[str]:
     """Whose messages a body of acknowledgements is about. What cannot be read is about nobody's."""
     try:
-        told = read_json(body)
+        entries = [each for each in _entries(body) if isinstance(each, dict)]
     except ValueError:
-        told = None
-    acks = told.get("acks") if isinstance(told, dict) else None
-    entries = [each for each in acks if isinstance(each, dict)] if isinstance(acks, list) else []
+        return []
     return list(dict.fromkeys(str(each.get("c", each.get("consumerGroup"))) for each in entries))
+
+
+def _entries(body: bytes) -> list[Any]:
+    """Raises: ValueError: it is too large, or no JSON."""
+    if len(body) > BODY_MAX:
+        raise ValueError(f"a body of {len(body):,} bytes is larger than {BODY_MAX:,}")
+    told = read_json(body) if body else None
+    acks = told.get("acks") if isinstance(told, dict) else None
+    return acks if isinstance(acks, list) else []
+
+
+def _field(told: dict[str, Any], brief: str, full: str) -> Any:
+    return told[brief] if brief in told else told[full]
 
 
 def _popped(told: dict[str, Any]) -> Iterator[Popped]:
     """The messages of one entry: those whose bits are set, from the first offset on."""
 
-    def field(brief: str, full: str) -> Any:
-        return told[brief] if brief in told else told[full]
-
-    group, topic = str(field("c", "consumerGroup")), str(field("t", "topic"))
-    retry, queue = str(field("r", "retry")) != "0", int(field("q", "queueId"))
-    first, pop_ms = int(field("so", "startOffset")), int(field("pt", "popTime"))
-    for at, byte in enumerate(base64.b64decode(field("b", "bitSet"), validate=True)):
+    group, topic = str(_field(told, "c", "consumerGroup")), str(_field(told, "t", "topic"))
+    retry, queue = str(_field(told, "r", "retry")) != "0", int(_field(told, "q", "queueId"))
+    first, pop_ms = int(_field(told, "so", "startOffset")), int(_field(told, "pt", "popTime"))
+    tries = int(_field(told, "rq", "reviveQueueId"))
+    for at, byte in enumerate(base64.b64decode(_field(told, "b", "bitSet"), validate=True)):
         for bit in range(8):
             if byte >> bit & 1:
-                yield Popped(group, topic, retry, queue, first + 8 * at + bit, pop_ms)
+                yield Popped(group, topic, retry, queue, first + 8 * at + bit, pop_ms, tries)
 
 
 def _within(popped: Iterator[Popped]) -> Iterator[Popped]:
@@ -91,6 +105,8 @@ def _within(popped: Iterator[Popped]) -> Iterator[Popped]:
     for count, each in enumerate(popped):
         if count == ACKS_MAX:
             raise ValueError(f"the body names more than {ACKS_MAX:,} messages")
-        if not 0 <= each.queue < 1 << 31 or not 0 <= each.offset < 1 << 63 or not -(1 << 63) <= each.pop_ms < 1 << 63:
+        if not 0 <= each.queue < 1 << 31 or not 0 <= each.tries < 1 << 31:
+            raise ValueError(f"the body names a message that cannot be: {each}")
+        if not 0 <= each.offset < 1 << 63 or not -(1 << 63) <= each.pop_ms < 1 << 63:
             raise ValueError(f"the body names a message that cannot be: {each}")
         yield each

@@ -69,7 +69,8 @@ class Forward:
 
 
 class Popped(NamedTuple):
-    """A message that was popped, by its receipt. retry: from the group's retries. pop_ms: the moment of the pop."""
+    """A message that was popped, by its receipt. retry: from the group's retries. pop_ms: the moment of the pop.
+    tries: the how many-th delivery it is."""
 
     group: str
     topic: str
@@ -77,6 +78,7 @@ class Popped(NamedTuple):
     queue: int
     offset: int
     pop_ms: int
+    tries: int
 
 
 @dataclass(frozen=True, slots=True)

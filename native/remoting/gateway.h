@@ -150,7 +150,7 @@ struct gateway_pop_ack {
     bool retry;
     uint32_t queue_id;
     uint64_t offset;
-    int64_t pop_ms;
+    int64_t pop_ms, tries;
 };
 bool gateway_acknowledge(struct gateway *gateway, const struct gateway_request *request, const struct gateway_pop_ack *acks, uint32_t count);
 

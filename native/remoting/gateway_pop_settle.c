@@ -85,7 +85,7 @@ static bool read_receipt(struct gateway *gateway, const struct gateway_asker *as
     return true;
 }
 
-/* The lease that the receipt is of, and its link; NULL: it has ended, or never was. tries < 0: not said. */
+/* The lease that the receipt is of, and its link; NULL: it has ended, or never was. */
 static struct pop_lease *find(const struct gateway *gateway, const struct receipt_of *receipt, struct pop_link **link)
 {
     const uint64_t now = clock_ms();
@@ -95,7 +95,7 @@ static struct pop_lease *find(const struct gateway *gateway, const struct receip
         if ((*link)->lost || group.size != receipt->group.size || memcmp(group.data, receipt->group.data, group.size))
             continue;
         struct pop_lease *const lease = pop_leases_find(&(*link)->leases, receipt->slot, receipt->offset);
-        if (lease && lease->pop_ms == receipt->pop_ms && (receipt->tries < 0 || lease->tries == receipt->tries) && now < lease->until_ms)
+        if (lease && lease->pop_ms == receipt->pop_ms && lease->tries == receipt->tries && now < lease->until_ms)
             return lease;
     }
     return NULL;
@@ -191,7 +191,7 @@ bool gateway_acknowledge(struct gateway *gateway, const struct gateway_request *
         if (!topic || acks[i].queue_id >= atomic_load_explicit(&topic->queues, memory_order_relaxed))
             continue;
         const struct receipt_of receipt = {.group = acks[i].group, .slot = topic->first_slot + acks[i].queue_id, .offset = acks[i].offset,
-                                           .pop_ms = acks[i].pop_ms, .tries = -1};
+                                           .pop_ms = acks[i].pop_ms, .tries = acks[i].tries};
         struct pop_lease *const lease = find(gateway, &receipt, &link);
         if (lease)
             settle(link, lease, promise);

@@ -271,7 +271,9 @@ def test_batches_of_acknowledgements(broker: orbitmq.Broker, popper: Popper) -> 
         content = base64.b64encode(bits.to_bytes(8, "little")).decode()
         place = {"t": "t", "r": "0", "so": first, "q": found[0].queue}
         ack = {**place, "c": "g", "rq": 1, "pt": int(words[1]), "it": 1, "b": content}
-        other = {**ack, "q": 99}, {**ack, "t": "none"}, {**ack, "pt": 5}
+        other = {**ack, "q": 99}, {**ack, "t": "none"}, {**ack, "pt": 5}, {**ack, "rq": 2}, {**ack, "c": "h"}
+        said = popper.remote.ask(BATCH_ACK, json.dumps({"acks": other}).encode())
+        assert (said.code, sum(queue.committed for queue in broker.group("g").queues)) == (SUCCESS, 64 - left - len(found))
         body = json.dumps({"brokerName": "b", "acks": [*other, ack]}).encode()
         assert popper.remote.ask(BATCH_ACK, body).code == SUCCESS
     assert {queue.committed for queue in broker.group("g").queues} == {16}
@@ -279,7 +281,11 @@ def test_batches_of_acknowledgements(broker: orbitmq.Broker, popper: Popper) -> 
     huge = {**ack, "b": base64.b64encode(b"\xff" * 10_000).decode()}
     spoiled: list[object] = [1, "c", None, {"c": "g"}, huge]
     spoiled += [{**ack, **wrong} for wrong in ({"b": "?"}, {"b": 1}, {"q": -1}, {"so": []})]
-    for body in (b"[1", *(json.dumps({"acks": [each]}).encode() for each in spoiled)):
+    bodies = [b"[1", *(json.dumps({"acks": [each]}).encode() for each in spoiled)]
+    zeros = {**ack, "b": base64.b64encode(bytes(5_000)).decode()}  # to read them is work, though they name nothing
+    bodies += [json.dumps({"acks": [each] * count}).encode() for each, count in ((zeros, 2), ({**ack, "b": ""}, 5_000))]
+    bodies.append(b" " * (1 << 20) + json.dumps({"acks": [ack]}).encode())
+    for body in bodies:
         assert popper.remote.ask(BATCH_ACK, body).code == SYSTEM_ERROR, body
 
 
@@ -408,8 +414,8 @@ def test_a_client_that_does_not_read(broker: orbitmq.Broker, popper: Popper) -> 
 
 
 def test_what_is_purged_is_in_nobodys_hands(broker: orbitmq.Broker, popper: Popper) -> None:
-    """Clients have as many messages as they may, and those are purged: the group gets what comes, and the gateway serves others.
-    The dispatcher lets go of what is purged without a word, and so the gateway has to ask."""
+    """Clients have as many messages as they may, and those are purged: the group gets what comes, and the gateway serves
+    others. The dispatcher lets go of what is purged without a word, and so the gateway has to ask."""
     popper.invisible_ms = 3_600_000
     with broker.producer() as producer:
         for queue in range(4):
