@@ -31,6 +31,8 @@ from orbitmq.store.halves import OP_TOPIC, TRANSACTION_TOPICS
 from orbitmq.store.setting_change import change_settings
 from orbitmq.store.setting_sources import states
 
+GATEWAY_SESSIONS = 257  # one to send, and POP_LINKS of native/remoting/gateway_parts.h
+
 Answer = tuple[Any, tuple[int, ...]]
 
 
@@ -109,7 +111,8 @@ class Operations(Administration):
         """The session's shape, and its memory as a descriptor."""
         names = ("window", "sq_capacity", "queue_capacity", "message_max", "work_capacity")
         sizes = {name: question.get(name, 0) for name in names}
-        session, memfd = self._sessions.open(peer.process, peer.pidfd, caller=peer.caller, **sizes)
+        own = GATEWAY_SESSIONS if peer.pid == self._tree.page_pid(PAGE_GATEWAY) else None
+        session, memfd = self._sessions.open(peer.process, peer.pidfd, caller=peer.caller, most=own, **sizes)
         shape = session.shape
         return {name: int(getattr(shape, name)) for name in ("slot", "epoch", "pid", *names)}, (memfd,)
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import mmap
 import os
-from contextlib import suppress
+import time
+from collections import deque
+from collections.abc import Callable
 from typing import Any
 
 from orbitmq.actors.piece import Piece
@@ -16,14 +18,18 @@ from orbitmq.remoting.pops import Wanted
 from orbitmq.remoting.request import Done
 
 RING = 1024  # records in each ring of a session
+AGAIN_S = 2.0  # until the coordinator, which did not answer, is asked again to close a session
 IN_HAND = 16_384  # messages that the clients of one session may have; POP_LEASES_MAX
 
 
 class Popping:
-    def __init__(self, gateway: Any, tree: Tree, ask: Ask) -> None:
+    def __init__(self, gateway: Any, tree: Tree, ask: Ask, clock: Callable[[], float] = time.monotonic) -> None:
         self._gateway = gateway
         self._tree = tree
         self._ask = ask
+        self._clock = clock
+        self._leaving: deque[tuple[int, int]] = deque()  # slot and epoch of sessions to be closed
+        self._next_s = 0.0  # not before, after an error
         self._mapped: dict[int, tuple[mmap.mmap, Any]] = {}  # by address
         self._end = ffi.new("struct gateway_pop_end *")
 
@@ -36,6 +42,9 @@ class Popping:
         shape, (memfd,) = self._ask("open_session", work_capacity=RING)
         try:
             memory = mmap.mmap(memfd, 0, flags=mmap.MAP_SHARED | mmap.MAP_POPULATE)
+        except OSError:
+            self._leaving.append((shape["slot"], shape["epoch"]))
+            raise
         finally:
             os.close(memfd)
         held = ffi.from_buffer("uint8_t[]", memory, require_writable=True)
@@ -49,17 +58,24 @@ class Popping:
             if not lib.gateway_pop_open(self._gateway, what, held, ffi.new("struct session_shape *", shape)):
                 raise Full(f"cannot hand out to the group {wanted.group!r}: too many groups and topics are popped")
         except BaseException:
-            self._close(shape["slot"], shape["epoch"])
+            self._leaving.append((shape["slot"], shape["epoch"]))
             ffi.release(held)
             memory.close()
             raise
         self._mapped[int(ffi.cast("uintptr_t", held))] = memory, held
 
     def look(self) -> None:
-        """Closes the sessions of which the loop has no more use."""
+        """Closes the sessions of which the loop has no more use, each until the coordinator has answered."""
         while lib.gateway_pop_over(self._gateway, self._end):
-            self._close(self._end.slot, self._end.epoch)
+            self._leaving.append((self._end.slot, self._end.epoch))
             self._unmap(int(ffi.cast("uintptr_t", self._end.memory)))
+        try:
+            while self._leaving and self._clock() >= self._next_s:
+                slot, epoch = self._leaving[0]
+                self._ask("close_session", slot=slot, epoch=epoch)
+                self._leaving.popleft()
+        except (OrbitError, OSError):
+            self._next_s = self._clock() + AGAIN_S  # each try may keep the loop waiting
 
     def acknowledge(self, asked: Any, done: Done) -> bool:
         """False: there is no memory."""
@@ -78,10 +94,6 @@ class Popping:
         """The loop is closed. The coordinator sees that the process ends."""
         for address in list(self._mapped):
             self._unmap(address)
-
-    def _close(self, slot: int, epoch: int) -> None:
-        with suppress(OrbitError, OSError):
-            self._ask("close_session", slot=slot, epoch=epoch)
 
     def _unmap(self, address: int) -> None:
         memory, held = self._mapped.pop(address)

@@ -139,15 +139,16 @@ class Sessions:
 
     def open(
         self, process: ProcessId, pidfd: int, *, window: int, sq_capacity: int, queue_capacity: int, message_max: int,
-        work_capacity: int = 0, caller: Caller = OPERATOR,
+        work_capacity: int = 0, caller: Caller = OPERATOR, most: int | None = None,
     ) -> tuple[Session, int]:  # fmt: skip
-        """A fresh session for the client that the pidfd stands for, and its memfd, which the caller closes.
+        """A fresh session for the client that the pidfd stands for, and its memfd, which the caller closes. most: how many
+        the process may have; None: sessions_per_process.
 
         Raises: SettingError: a size that is not allowed; Full: no slot is free, or the process or its user has its share;
             StoreFull: no memory.
         """
         _check_sizes(window, sq_capacity, queue_capacity, message_max, work_capacity)
-        self._check_share(process)
+        self._check_share(process, self._tree.settings.sessions_per_process if most is None else most)
         self._share.check(caller, Counter(session.user for session in self._sessions.values()))
         # If a client wants larger messages than this broker allows, the first message that is too large gets the error.
         limit = self._tree.settings.files.message_max
@@ -275,9 +276,9 @@ class Sessions:
     def _count(self, process: ProcessId) -> int:
         return sum(session.process == process for session in self._sessions.values())
 
-    def _check_share(self, process: ProcessId) -> None:
+    def _check_share(self, process: ProcessId, limit: int) -> None:
         """One process must not be able to take all slots. Sessions that are closing count, because they still have theirs."""
-        limit, held = self._tree.settings.sessions_per_process, self._count(process)
+        held = self._count(process)
         if held >= limit:
             raise Full(
                 f"cannot open another session: process {process.pid} has {held} and the limit is {limit}",

@@ -17,6 +17,7 @@ POP, BATCH_ACK = 200050, 200151
 ACKS_MAX = 65_536  # in one body, set or not ...
 ENTRIES_MAX = 4096  # ... in so many entries ...
 BODY_MAX = 1 << 20  # ... and bytes: to read more would keep everybody waiting
+REPLACED = "\N{REPLACEMENT CHARACTER}"  # in place of bytes that are no UTF-8
 FROM_LAST = "1"  # initMode
 
 
@@ -41,6 +42,10 @@ class Pops:
         fields = request.fields
         text, is_sql = fields.get("exp", ""), fields.get("expType") == "SQL92"
         text = "" if text == "*" else text
+        if REPLACED in text:
+            return Answer(BAD_FILTER, "the filter is no UTF-8")
+        if REPLACED in fields["consumerGroup"]:
+            raise ValueError("the group's name is no UTF-8")
         why = refusal(text) if is_sql and text else None
         if why is not None:
             return Answer(BAD_FILTER, why)

@@ -52,6 +52,14 @@ static bool read_wait(struct gateway *gateway, const struct gateway_asker *asker
     return true;
 }
 
+static uint32_t opened_by(const struct gateway *gateway, const struct connection *connection)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < gateway->pop_count; i++)
+        count += gateway->pops[i]->opener == connection->index && gateway->pops[i]->opener_epoch == connection->epoch;
+    return count;
+}
+
 enum gateway_served gateway_pop(struct gateway *gateway, const struct gateway_asker *asker, const struct remoting_header *header)
 {
     struct pop_wait wait;
@@ -74,14 +82,23 @@ enum gateway_served gateway_pop(struct gateway *gateway, const struct gateway_as
         return GATEWAY_SERVED;
     if (is(filter, "*"))
         filter.size = 0;
+    const struct connection *const connection = gateway->connections[asker->connection];
     struct pop_link *const link = pop_link_find(gateway, group, name, is(remoting_field(header, "expType"), "SQL92"), filter);
-    if (!link && !gateway->connections[asker->connection]->prepared)
+    if (!link && !connection->prepared && opened_by(gateway, connection) >= POP_LINKS_OF_ONE) {
+        gateway_refuse(gateway, asker, GATEWAY_SYSTEM_ERROR, "this connection pops other groups, topics or filters already, as many as one may");
+        return GATEWAY_SERVED;
+    }
+    if (!link && !connection->prepared)
         return GATEWAY_ASKED;
     if (!link) {
         gateway_refuse(gateway, asker, GATEWAY_SYSTEM_ERROR, "the group cannot get messages now");
         return GATEWAY_SERVED;
     }
     link->used_ms = clock_ms();
+    if (connection->prepared && !link->opener_epoch) {
+        link->opener = connection->index;
+        link->opener_epoch = connection->epoch;
+    }
     if (!hold(link, &wait))
         pop_refuse(gateway, asker, GATEWAY_POLLING_FULL, "POLLING_FULL", wait.invisible_ms);
     return GATEWAY_SERVED;

@@ -18,6 +18,7 @@
 #include "shared/work_file.h"
 
 #define POP_WAITS 4096u          /* pops that are held, of one link */
+#define POP_LINKS_OF_ONE 16u     /* that one connection may have opened */
 #define POP_MOST 32u             /* messages in one answer, as RocketMQ gives */
 #define POP_BYTES 262144u        /* after which no further message is added */
 #define POP_HELD_MS WORK_WAIT_MS_MAX
@@ -34,6 +35,7 @@
 struct pop_promise {
     struct gateway_asker asker;
     uint32_t left;
+    bool failed; /* one of them was not applied */
 };
 
 /* What the dispatcher is told; the n-th of a link is the n-th record of its ring. */
@@ -77,6 +79,7 @@ struct pop_link {
     uint32_t wait_count, wait_room;
     uint32_t open, asked;      /* waits whose clients read, and the messages that they want; as of the last look */
     uint32_t wanted;           /* what the dispatcher was told */
+    uint32_t opener, opener_epoch; /* the connection for which it was opened; no epoch: none is known */
     uint64_t used_ms;          /* when somebody popped or acknowledged last */
 };
 

@@ -38,11 +38,15 @@ class Popper:
     def __exit__(self, *_: object) -> None:
         self.remote.socket.close()
 
-    def put(self, most: int = 32, poll_ms: int = 15_000, **more: object) -> int:
-        """Asks, and does not wait. Returns the request's number."""
+    def put(self, most: int = 32, poll_ms: int = 15_000, *, spoil: bool = False, **more: object) -> int:
+        """Asks, and does not wait. spoil: QQ is bytes that are no text. Returns the request's number."""
         fields = {"consumerGroup": self.group, "topic": self.topic, "queueId": -1, "maxMsgNums": most}
         fields |= {"invisibleTime": self.invisible_ms, "pollTime": poll_ms, "bornTime": int(1000 * time.time()), "initMode": 0}
-        return self.remote.put(POP, **{**fields, "expType": "TAG", "exp": "*", "order": "false", **self._more, **more})
+        fields |= {"expType": "TAG", "exp": "*", "order": "false", **self._more, **more}
+        if not spoil:
+            return self.remote.put(POP, **fields)
+        self.remote.socket.sendall(self.remote.frame(POP, **fields).replace(b"QQ", b"\xff\xfe"))
+        return -1
 
     def take(self) -> list[Popped]:
         """The answer to a pop that was put."""

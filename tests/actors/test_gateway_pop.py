@@ -9,17 +9,21 @@ from __future__ import annotations
 
 import base64
 import json
+import mmap
 import random
 import socket
 import struct
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
 import orbitmq
+from orbitmq.actors.popping import Popping
 from orbitmq.errors import GroupInUse
+from orbitmq.native._core import ffi, lib
 from tests.actors.failing_disk import kill_tree
 from tests.actors.pop_client import ACK, BATCH_ACK, CHANGE, NO_MESSAGE, POLLING_TIMEOUT, POP, SUCCESS, Popped, Popper
 from tests.actors.remoting_client import HEARTBEAT
@@ -30,6 +34,7 @@ from tests.waiting import until
 ILLEGAL, SYSTEM_ERROR, NO_TOPIC, BAD_FILTER = 13, 1, 17, 23
 ROUNDS = 10
 LEASES_MAX = 16_384
+OF_ONE_PROCESS, OF_ONE_CONNECTION = 64, 16
 
 
 @pytest.fixture
@@ -287,6 +292,65 @@ def test_batches_of_acknowledgements(broker: orbitmq.Broker, popper: Popper) -> 
     bodies.append(b" " * (1 << 20) + json.dumps({"acks": [ack]}).encode())
     for body in bodies:
         assert popper.remote.ask(BATCH_ACK, body).code == SYSTEM_ERROR, body
+
+
+def test_many_groups(broker: orbitmq.Broker) -> None:
+    """More than a client process may have sessions; but one connection opens only some, also after it named what is no text."""
+    listens = broker.status().listens
+    for n in range(OF_ONE_PROCESS // OF_ONE_CONNECTION + 1):
+        with Popper(listens, "g", "t") as popper:
+            for filter_ in ("QQ", "a || QQ"):
+                popper.put(exp=filter_, spoil=True)
+                assert popper.remote.take().code == BAD_FILTER
+            popper.group = "QQ"
+            popper.put(spoil=True)
+            assert popper.remote.take().code == SYSTEM_ERROR
+            for group in range(OF_ONE_CONNECTION):
+                popper.group = f"g{n}-{group}"
+                popper.put(poll_ms=1)
+            assert [popper.take() for _ in range(OF_ONE_CONNECTION)] == [[]] * OF_ONE_CONNECTION
+            popper.group = "another"
+            popper.put()
+            said = popper.remote.take()
+            assert said.code == SYSTEM_ERROR and "as many as one may" in (said.remark or "")
+
+
+def test_sessions_are_closed_until_the_coordinator_has_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In order, with a pause after one that was not answered, because each may keep the loop waiting."""
+    ends = [(n, 10 + n) for n in range(3)]
+    memory = ffi.new("uint8_t[]", 1)
+    asked: list[tuple[object, object]] = []
+    now_s, answers = 0.0, False
+
+    class Core:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(lib, name)
+
+        @staticmethod
+        def gateway_pop_over(_: Any, end: Any) -> bool:
+            if not ends:
+                return False
+            end.slot, end.epoch = ends.pop(0)
+            end.memory = memory
+            popping._mapped[int(ffi.cast("uintptr_t", memory))] = mmap.mmap(-1, 1), ffi.from_buffer(bytearray(1))
+            return True
+
+    def ask(operation: str, *, slot: object, epoch: object) -> Any:
+        asked.append((slot, epoch))
+        if not answers:
+            raise TimeoutError
+        return None, ()
+
+    monkeypatch.setattr("orbitmq.actors.popping.lib", Core())
+    popping = Popping(None, cast(Any, None), cast(Any, ask), lambda: now_s)
+    for _ in range(3):
+        popping.look()
+    assert (asked, ends, popping._mapped) == ([(0, 10)], [], {})
+    now_s, answers = 100.0, True
+    popping.look()
+    assert asked == [(0, 10), (0, 10), (1, 11), (2, 12)]
+    popping.look()
+    assert len(asked) == 4
 
 
 def test_refusals(broker: orbitmq.Broker, popper: Popper) -> None:
