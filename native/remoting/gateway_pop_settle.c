@@ -193,11 +193,12 @@ bool gateway_acknowledge(struct gateway *gateway, const struct gateway_request *
         const struct receipt_of receipt = {.group = acks[i].group, .slot = topic->first_slot + acks[i].queue_id, .offset = acks[i].offset,
                                            .pop_ms = acks[i].pop_ms, .tries = acks[i].tries};
         struct pop_lease *const lease = find(gateway, &receipt, &link);
-        if (lease)
-            settle(link, lease, promise);
+        if (lease && !settle(link, lease, promise))
+            promise->failed = true;
     }
     if (!promise->left) {
-        gateway_refuse(gateway, &asker, GATEWAY_SUCCESS, NULL);
+        gateway_refuse(gateway, &asker, promise->failed ? GATEWAY_SYSTEM_ERROR : GATEWAY_SUCCESS,
+                       promise->failed ? "the gateway has no memory for an acknowledgement" : NULL);
         free(promise);
     }
     gateway_pass_asked(gateway, request);

@@ -186,9 +186,12 @@ uint32_t pop_link_tell(struct gateway *gateway, struct pop_link *link)
     uint32_t done = 0;
     for (; link->told < until; link->told++, done++) {
         struct pop_promise *const promise = link->answers[link->told - link->base].promise;
-        if (!promise || --promise->left)
+        if (!promise)
             continue;
-        if (link->told < applied)
+        promise->failed |= link->told >= applied;
+        if (--promise->left)
+            continue;
+        if (!promise->failed)
             gateway_refuse(gateway, &promise->asker, GATEWAY_SUCCESS, NULL);
         else
             gateway_refuse(gateway, &promise->asker, GATEWAY_SYSTEM_ERROR, "the broker cannot note that the message is done; it comes again");
