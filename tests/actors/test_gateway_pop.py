@@ -129,38 +129,68 @@ def test_an_acknowledgement_races_with_the_end_of_its_time(broker: orbitmq.Broke
 
 
 def test_a_changed_time(broker: orbitmq.Broker, popper: Popper) -> None:
-    """The new receipt counts, and the one before does not. What has more time does not come again meanwhile."""
-    send(broker, b"a", b"b")
-    popper.invisible_ms = 300
-    first, second = one(popper), one(popper)
-    code, longer = popper.change(first, 60_000)
-    assert code == SUCCESS and longer.receipt != first.receipt
+    """The new receipt counts, and the one before does not. What has more time does not come again meanwhile: while a pop is
+    held, only what has less does."""
+    send(broker, b"a")
+
+    def in_time() -> tuple[Popped, Popped] | None:
+        popper.invisible_ms *= 2
+        popped = one(popper)
+        code, changed = popper.change(popped, 60_000)
+        return (popped, changed) if code == SUCCESS else None
+
+    popper.invisible_ms = 100
+    first, longer = until(in_time, "a change within its time")
+    assert longer.receipt != first.receipt
     assert popper.ack(first) == SUCCESS, "of no effect"
     code, longer = popper.change(longer, 60_000)
     assert code == SUCCESS, "the earlier receipt has settled it"
-    again = one(popper)
-    assert (again.body, again.reconsumed) == (second.body, 1)
-    assert popper.ack(longer) == SUCCESS
-    popper.change(again, 0)
-    assert popper.ack(one(popper)) == SUCCESS
+    send(broker, b"b")
+    second = one(popper)
+    with Popper(broker.status().listens, "g", "t") as other:
+        (again,) = until(lambda: other.pop(1), "the message whose time was not changed")
+        assert (again.body, again.reconsumed) == (second.body, 1)
+        assert other.pop(poll_ms=1) == []
+        assert popper.ack(longer) == SUCCESS
+        assert other.change(again, 0)[0] == SUCCESS
+        assert other.ack(one(other)) == SUCCESS
     assert popper.pop(poll_ms=1) == []
     assert sum(queue.committed for queue in broker.group("g").queues) == 2
 
 
 def test_a_held_pop_is_woken(broker: orbitmq.Broker, popper: Popper) -> None:
     """What comes is handed out, and ends the gateway's sleep. A look every tenth of a second would find it as well, and so
-    what wakes is counted."""
+    what wakes is counted, from the sleep to the arrival."""
     until(lambda: popper.pop(poll_ms=1) == [], "the group to begin")
-    before = counted(broker, "wakes")
+    woken = 0
     with broker.producer() as producer:
         for n in range(ROUNDS):
             popper.put()
             asleep(broker)
+            before = counted(broker, "wakes")
             producer.send("t", b"%d" % n, queue=n % 4)
             (found,) = popper.take()
+            woken += counted(broker, "wakes") > before
             assert found.body == b"%d" % n
             assert popper.ack(found) == SUCCESS
-    assert counted(broker, "wakes") - before >= ROUNDS / 2
+    assert woken >= ROUNDS / 2
+
+
+def test_an_acknowledgement_is_answered_by_a_wake(broker: orbitmq.Broker, popper: Popper) -> None:
+    """The dispatcher ends the gateway's sleep when it has applied one, too; and it does so behind the sleep here."""
+    send(broker, *[b"x"] * ROUNDS)
+    mine: list[Popped] = []
+    while len(mine) < ROUNDS:
+        mine += popper.pop()
+    woken = 0
+    for each in mine:
+        with stopped(broker, "dispatcher"):
+            popper.remote.put(ACK, **popper.fields(each))
+            asleep(broker)
+            before = counted(broker, "wakes")
+        assert popper.remote.take().code == SUCCESS
+        woken += counted(broker, "wakes") > before
+    assert woken >= ROUNDS / 2
 
 
 def test_who_waits_first_is_served_first(broker: orbitmq.Broker, popper: Popper) -> None:
@@ -546,7 +576,8 @@ def test_an_acknowledgement_waits_for_the_dispatcher(broker: orbitmq.Broker, pop
     meanwhile."""
     send(broker, b"x")
     mine = one(popper)
-    with stopped(broker, "dispatcher"):
+    with stopped(broker, "dispatcher"), Popper(broker.status().listens, "g", "t") as other:
+        other.put()
         first = popper.remote.put(ACK, **popper.fields(mine))
         second = popper.remote.put(HEARTBEAT, b"{}")
         assert popper.remote.take().opaque == second

@@ -105,7 +105,7 @@ def test_a_push_consumer_that_pops(visitor: Client5, broker: orbitmq.Broker) -> 
     send(broker, bodies(60, 20))
     until(lambda: have(80) and done(broker, "popping", 80), "all eighty to be done")
     assert {each["body"] for each in came} == set(bodies(0, 80))
-    again = [each["reconsumed"] for each in came if each["body"] == "7"]
+    again = sorted(each["reconsumed"] for each in came if each["body"] == "7")  # of two members
     assert again[0] == 0 and again[-1] >= 1
 
 
