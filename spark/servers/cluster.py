@@ -219,9 +219,9 @@ class Cluster:
         """The answer of the first address that gives one, with success or a code of `also`."""
         patience = self.patience()
         attempt = 0
+        why = ""
         while True:
             address = addresses[attempt % len(addresses)]
-            why = ""
             try:
                 answer = self._connection(address, patience.left).ask(code, fields, patience.left)
                 if answer.code == SUCCESS or answer.code in also:
@@ -233,7 +233,8 @@ class Cluster:
                 raise failures.not_believed(_NAMES[code], address, error.verify_message, topic) from None
             except OSError as error:
                 self.drop(address)
-                why = str(error) or type(error).__name__
+                if not (why and isinstance(error, TimeoutError)):  # that the time is over says less than the last answer
+                    why = str(error) or type(error).__name__
             except DamagedError as error:
                 self.drop(address)
                 raise failures.damaged(_NAMES[code], [address], str(error), topic) from None
