@@ -187,8 +187,9 @@ def test_the_sink_while_the_broker_dies(victim: Judge, tools: Toolchain, tmp_pat
     there on the same store."""
     victim.start(tmp_path / "store", SMALL)
     victim.ask("create", topic="orders", queues=4)
-    sink = Sink(tmp_path, Servers(victim.addresses[0], 0.3))
+    sink = Sink(tmp_path, Servers(victim.addresses[0], 60))
     bodies = sink.write(100)
+    sink.target = RemoteTarget(Servers(victim.addresses[0], 0.3))
     count = 0
 
     def strike(point: str) -> None:
