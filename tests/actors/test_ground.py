@@ -19,11 +19,12 @@ from orbitmq.shm.segment import SegmentKind, create_segment, segment_name
 from orbitmq.shm.segment_owner import SegmentOwner
 from orbitmq.store import broker_file
 from orbitmq.store.layout import StoreLayout
-from tests.trees import actors, segments, small_broker
+from tests.trees import actors, indexed, segments, small_broker
 from tests.waiting import dead, until
 
 
 def bodies(broker: orbitmq.Client) -> list[bytes]:
+    indexed(broker)
     with broker.consumer(topics=["orders"]) as consumer:
         return [bytes(message) for message in consumer.poll_batch(timeout=240)]
 

@@ -101,7 +101,7 @@ def test_every_byte_stays(tmp_path: Path, how: str) -> None:
         assert changed(before, root) == set()
         with broker.consumer("g", ["t"], start="earliest") as consumer:
             seen = 0
-            while messages := consumer.poll_batch(SENT, 0.5):
+            while messages := consumer.poll_batch(SENT, 3):
                 seen += len(messages)
                 consumer.commit()
                 if how == "damaged":

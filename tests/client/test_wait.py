@@ -28,7 +28,7 @@ from orbitmq.shm import folder_watch, runtime
 from tests.client.pauses import waiting
 from tests.client.restarts import Restarts
 from tests.client.test_connection import in_child, slots
-from tests.trees import actors
+from tests.trees import actors, indexed
 from tests.waiting import WATCHDOG_S, until
 
 PATIENT_S = 10 * WATCHDOG_S  # nobody waits that long
@@ -211,6 +211,7 @@ def test_a_send_waits_for_the_next_tree(tree: Restarts) -> None:
             producer.flush()
             expected += 5 * size
             assert len(slots(client)) == 1
+            indexed(client)
             (orders,) = client.status().topics
             assert orders.queues[0].max_offset == expected
 
