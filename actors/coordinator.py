@@ -73,7 +73,7 @@ class Coordinator(Actor):
         self.operations = Operations(tree, self.topics, self.sessions, self.groups, self.offsets, self.work)
         changed = self.topics.load()
         self.topics.purges.apply()
-        self.offsets.load(self.topics)
+        self.offsets.load(self.topics if settings.read_only else None)
         self.groups.load()
         ending = self.sessions.restore()
         self.groups.resume()

@@ -33,15 +33,19 @@ class Offsets:
         self._taken: set[str] = set()  # groups of a snapshot that is not stored yet
         self.outdated = False
 
-    def load(self, topics: TopicTable) -> None:
-        """Reads the file. An offset past its queue's end, which a crash may have shortened, is lowered to the end."""
+    def load(self, whole: TopicTable | None = None) -> None:
+        """Reads the file, in which recovery has lowered each offset past the end of its queue. Until reput has caught up with the
+        log, a queue looks shorter than it is, so its end says nothing here.
+
+        whole: the queues of a store that is opened for reading only, which are as long as they will be. Recovery leaves the file
+            of such a store as it is; so offsets are lowered as they are read."""
         for (topic, group), queues in config.load_offsets(self._layout).items():
-            known = topics.find(topic)
+            known = None if whole is None else whole.find(topic)
             for queue, offset in queues.items():
                 # Clients of RocketMQ commit -1 for "unknown"; it counts as 0 here.
                 value = max(0, offset)
-                if known is not None and queue < known.queues:
-                    value = min(value, topics.bounds(known.first_slot + queue).maximum)
+                if whole is not None and known is not None and queue < known.queues:
+                    value = min(value, whole.bounds(known.first_slot + queue).maximum)
                 self._groups.setdefault(group, {})[topic, queue] = value
 
     def get(self, group: str, queue: QueueKey) -> int | None:

@@ -29,6 +29,9 @@ def test_queues_are_whole_when_the_broker_is_there(tmp_path: Path) -> None:
     with small_broker(store) as broker:
         broker.create_topic("orders", 1)
         broker.producer().send_batch("orders", [b"body"] * MESSAGES)
+        with broker.consumer("billing", ["orders"], start="earliest") as consumer:
+            consumer.seek("orders", 0, MESSAGES - 2)
+            consumer.commit()
     shutil.rmtree(store / "consumequeue")
     ours, theirs = socket.socketpair()
     content = {"store": str(store), "options": {"name": "gated"}, "allow_deletion": False}
@@ -48,6 +51,8 @@ def test_queues_are_whole_when_the_broker_is_there(tmp_path: Path) -> None:
             assert consumer.lag() == {("orders", 0): MESSAGES}
             consumer.seek("orders", 0, MESSAGES - 1)
             assert consumer.poll(30).offset == MESSAGES - 1
+            with client.consumer("billing", ["orders"], start="earliest") as other:
+                assert other.position() == {("orders", 0): MESSAGES - 2}, "the coordinator was there before its reput"
     finally:
         process.terminate()
         process.wait()

@@ -41,7 +41,7 @@ class Coordinator:
         self.topics = TopicRegistry(tree.settings.layout, tree.topics)
         self.topics.load()
         self.offsets = Offsets(tree.settings.layout)
-        self.offsets.load(self.topics)
+        self.offsets.load()
         self.groups = GroupRegistry(tree, self.topics, self.offsets)
         self.groups.load()
         self.sessions = Sessions(tree, keeper, lambda *_: None, lambda *_: None, self.groups.leave)
@@ -260,16 +260,18 @@ def test_rebalance_cut_short(world: World) -> None:
 
 
 def test_the_file_comes_back(world: World) -> None:
-    """An offset past the end of its queue, after a crash that cut the log, is lowered to it."""
+    """As it is, because recovery has lowered what points past the end of a queue. In a store that is opened for reading only it
+    has not, so the offset is lowered here."""
     offsets = world.coordinator.offsets
     offsets.set("g", ("t", 0), 5)
     offsets.set("g", ("t", 1), HELD + 9)
     offsets.set("other", ("unknown", 3), 77)
     world.coordinator.groups.persist(offsets.take())
-    fresh = Offsets(world.settings.layout)
-    fresh.load(world.coordinator.topics)
-    assert fresh.of_group("g") == {("t", 0): 5, ("t", 1): HELD}
-    assert fresh.of_group("other") == {("unknown", 3): 77}
+    for whole, end in ((None, HELD + 9), (world.coordinator.topics, HELD)):
+        fresh = Offsets(world.settings.layout)
+        fresh.load(whole)
+        assert fresh.of_group("g") == {("t", 0): 5, ("t", 1): end}
+        assert fresh.of_group("other") == {("unknown", 3): 77}
     text = (world.settings.layout.config / "consumerOffset.json").read_text()
     assert '"t@g":{' in text and "0:5" in text, "RocketMQ's keys are bare numbers"
 

@@ -34,9 +34,9 @@ def test_every_verdict_has_its_word() -> None:
 
 
 def refused(broker: orbitmq.Client) -> dict[str, int]:
+    """By reason, when they make the whole: the writer counts a little after its verdicts."""
     writer = actors(broker)["writer"]
-    assert sum(writer.refused.values()) == writer.counters["rejected"]
-    return writer.refused
+    return writer.refused if sum(writer.refused.values()) == writer.counters["rejected"] else {"other": 0}
 
 
 def test_each_reason(tmp_path: Path) -> None:
@@ -55,11 +55,11 @@ def test_each_reason(tmp_path: Path) -> None:
             (lambda: producer.send("t", b"2", dedup="second"), errors.Full),
         ):
             expect(deed, error)
-        assert refused(broker) == {"no_permission": 4, "dedup_full": 1}
+        until(lambda: refused(broker) == {"no_permission": 4, "dedup_full": 1}, "each refusal counted")
         kill(broker, "writer")
         until(lambda: actors(broker)["writer"].epoch == 2, "the writer's next life")
         expect(lambda: producer.send("shut", b"no"), errors.NoPermission)
-        assert refused(broker) == {"no_permission": 5, "dedup_full": 1}, "a successor goes on"
+        until(lambda: refused(broker) == {"no_permission": 5, "dedup_full": 1}, "a successor that goes on")
         assert [each.name for each in broker.status().actors if each.refused] == ["writer"]
 
 
