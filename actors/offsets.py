@@ -34,11 +34,11 @@ class Offsets:
         self.outdated = False
 
     def load(self, whole: TopicTable | None = None) -> None:
-        """Reads the file, in which recovery has lowered each offset past the end of its queue. Until reput has caught up with the
-        log, a queue looks shorter than it is, so its end says nothing here.
+        """Reads the file, in which recovery has lowered each offset past the end of its queue. Until reput has caught up with
+        the log, a queue looks shorter than it is, so its end says nothing here.
 
-        whole: the queues of a store that is opened for reading only, which are as long as they will be. Recovery leaves the file
-            of such a store as it is; so offsets are lowered as they are read."""
+        whole: the queues of a store that is opened for reading only, which are as long as they will be. Recovery leaves the
+            file of such a store as it is; so offsets are lowered as they are read."""
         for (topic, group), queues in config.load_offsets(self._layout).items():
             known = None if whole is None else whole.find(topic)
             for queue, offset in queues.items():

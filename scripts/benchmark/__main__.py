@@ -189,11 +189,17 @@ def main() -> int:
         notes.print("no ceiling.c beside the checkout (shared/bench/ceiling.c or $ORBITMQ_CEILING): no ratios")
     begin = time.monotonic()
     results: list[Result] = []
+    failed = False
     for measure in measures:
-        for result in run(measure, options.runs):
-            results.append(result)
-            if options.json:
-                print(json.dumps(result.as_json()), flush=True)
+        try:
+            found = run(measure, options.runs)
+        except Exception:  # the others' results of a long run are worth having
+            failed = True
+            notes.print_exception()
+            continue
+        results += found
+        if options.json and found:
+            print(*(json.dumps(result.as_json()) for result in found), sep="\n", flush=True)
     beside = _peers(options.json, options.runs == 1) if options.peers and not only_work else []
     if options.plots:
         from scripts.benchmark.plots import draw
@@ -207,7 +213,7 @@ def main() -> int:
         for each in peer_tables(beside):
             output.print(each)
         output.print(f"{time.monotonic() - begin:.0f} s in all")
-    return 0
+    return 1 if failed else 0
 
 
 if __name__ == "__main__":

@@ -92,7 +92,8 @@ def measure(log: Any, sizes: Sequence[int] = SIZES, quick: bool = False) -> Iter
 
 
 def _run(peer: Peer, scripts: Path, home: Path, size: int, quick: bool, log: Any) -> Iterator[dict[str, Any]]:
-    python = sys.executable if peer is ORBIT else home / "venv/bin/python"
+    # A peer at home goes on in that environment by itself, when it has installed there what it needs.
+    python = sys.executable if peer is ORBIT or peer.at_home else home / "venv/bin/python"
     command = [str(python), str(scripts / f"{peer.script}.py"), "--size", str(size), "--only", ",".join(MEASURES)]
     command += ["--warm", str(scratch_root()), *(["--quick"] if quick else ["--reps", "3"])]
     command += ["--variant", peer.variant] if peer.variant else []
