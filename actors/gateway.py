@@ -16,7 +16,6 @@ from orbitmq.actors.actor import ActorError, CoreActor
 from orbitmq.actors.certificate import Certificate
 from orbitmq.actors.complaints import Complaints
 from orbitmq.actors.guard import Guard
-from orbitmq.actors.listener import bound_address
 from orbitmq.actors.pages import PAGE_GATEWAY
 from orbitmq.actors.piece import Piece
 from orbitmq.actors.popping import Popping
@@ -50,7 +49,11 @@ class Gateway(CoreActor):
 
     def __init__(self, tree: Tree) -> None:
         assert tree.gateway is not None
-        super().__init__(tree, PAGE_GATEWAY, tree.gateway.fileno())
+        first, *others = tree.gateway.sockets
+        super().__init__(tree, PAGE_GATEWAY, first.fileno())
+        for each in others:
+            lib.gateway_accept_at(self.handle, each.fileno())
+        self._listener = tree.gateway
         self._complaints = Complaints()
         self._pulled = ffi.new("struct gateway_commit *")
         self._memory: mmap.mmap | None = None
@@ -97,7 +100,7 @@ class Gateway(CoreActor):
             self._rare.gone(Client(gone.connection, gone.epoch))
         asked = ffi.new("struct gateway_request *")
         while lib.gateway_asked(self.handle, asked):
-            request = _request(asked)
+            request = self._request(asked)
             why = self._guard.refusal(asked, request) if self._guard is not None else None
             answer = self._rare.answer(request) if why is None else Answer(SYSTEM_ERROR, why)
             if answer is AGAIN:
@@ -114,6 +117,15 @@ class Gateway(CoreActor):
             crash_point("gateway_worked_out")
             with _header(answer.code, answer.remark, answer.fields) as header:
                 lib.gateway_answer(self.handle, asked, header, answer.body, len(answer.body))
+
+    def _request(self, asked: Any) -> Request:
+        header = asked.header
+        fields = {_text(each.name): _text(each.value) for each in header.fields[0 : header.field_count]}
+        body = bytes(ffi.buffer(asked.body, asked.body_size)) if asked.body_size else b""
+        client = Client(asked.client.connection, asked.client.epoch)
+        origin = Origin(ffi.string(asked.peer).decode(), header.language, header.version)
+        reached = ffi.string(asked.local).decode()
+        return Request(header.code, fields, body, reached, client, origin, self._listener.broker_of(reached))
 
     def _commit(self) -> None:
         """Hands over what clients have committed with pulls: before each rare request, which may ask for it or move it."""
@@ -154,8 +166,7 @@ class Gateway(CoreActor):
 
     def _registered(self, topics: TopicTable) -> Registration | None:
         settings = self.tree.settings
-        assert self.tree.gateway is not None
-        bound = bound_address(self.tree.gateway)
+        bound = self._listener.broker
         address = listen_address(settings.advertise) or bound
         if not address.port:
             address = ListenAddress(address.host, bound.port)
@@ -261,15 +272,6 @@ def _header(code: int, remark: str | None, fields: Mapping[str, str] | None) -> 
         place.name, place.value = piece(name), piece(value)
         header.field_count += 1
     yield header
-
-
-def _request(asked: Any) -> Request:
-    header = asked.header
-    fields = {_text(each.name): _text(each.value) for each in header.fields[0 : header.field_count]}
-    body = bytes(ffi.buffer(asked.body, asked.body_size)) if asked.body_size else b""
-    client = Client(asked.client.connection, asked.client.epoch)
-    origin = Origin(ffi.string(asked.peer).decode(), header.language, header.version)
-    return Request(header.code, fields, body, ffi.string(asked.local).decode(), client, origin)
 
 
 def _text(piece: Any) -> str:

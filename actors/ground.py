@@ -18,7 +18,7 @@ from typing import Any
 from orbitmq.actors import certificate, scheduler
 from orbitmq.actors.expiry_clock import ExpiryClock
 from orbitmq.actors.guard import check_rules
-from orbitmq.actors.listener import bound_address, open_listener, store_host
+from orbitmq.actors.listener import Listener, store_host
 from orbitmq.actors.presence import Presence
 from orbitmq.actors.purges import Purges
 from orbitmq.actors.retention import Retention
@@ -34,7 +34,6 @@ from orbitmq.shm.file_id import FileId
 from orbitmq.shm.segment_owner import SegmentOwner, remove_dead
 from orbitmq.shm.topic_table import QueueKey, TopicTable
 from orbitmq.store import abort, access, atomic_file, commits, delays, kept, settings_file, work_files
-from orbitmq.store.listen_address import listen_address
 from orbitmq.store.lock import StoreLock
 from orbitmq.store.recovery.report import RecoveryReport
 from orbitmq.store.tree_settings import OWN_LANES, TreeSettings
@@ -102,11 +101,10 @@ class Ground:
         settings = self.settings
         check_rules(settings.acl)
         certificate.context(settings)
-        address = listen_address(settings.listen)
-        listener = None if address is None else open_listener(address)
+        listener = Listener.open(settings)
         core = core_settings(settings)
         if listener is not None:
-            core.store_host = store_host(bound_address(listener))
+            core.store_host = store_host(listener.broker)
         core.untouched = asked
         if report.damage is not None:
             core.read_only = lib.READ_ONLY_DAMAGED
@@ -116,7 +114,8 @@ class Ground:
         crash_point("ground_segments")
         tree.listener = self.presence.listener
         if listener is not None:
-            tree.gateway, tree.listens = listener, str(bound_address(listener))
+            tree.gateway, tree.listens = listener, listener.names
+            tree.addresses = tuple(map(str, listener.addresses))
             tree.gateway_event = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         tree.notes = report.notes
         self._tree = tree

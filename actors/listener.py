@@ -1,39 +1,85 @@
-"""The socket at which RocketMQ's clients connect. The supervisor makes it before the first actor starts, and each gateway
-inherits it: so a start says at once that the address is taken, and clients that connect between two gateways wait for the next
+"""The sockets at which RocketMQ's clients connect. The supervisor makes them before the first actor starts, and each gateway
+inherits them: so a start says at once that an address is taken, and clients that connect between two gateways wait for the next
 one."""
 
 from __future__ import annotations
 
-import errno
 import socket
-from contextlib import suppress
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
 
 from orbitmq.errors import SettingError
-from orbitmq.store.listen_address import LOCAL, ListenAddress
-from orbitmq.store.setting_text import refused
+from orbitmq.store.listen_address import LOCAL, WILD, ListenAddress, listen_address
+from orbitmq.store.listen_place import GATEWAY, VIP_BELOW, ListenPlace, listen_places
+from orbitmq.store.tree_settings import TreeSettings
 
-BACKLOG = 1024
-
-
-def open_listener(address: ListenAddress) -> socket.socket:
-    """A socket that listens and does not block. Raises: SettingError: the address cannot be had."""
-    try:
-        family, _, _, _, place = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)[0]
-        listener = socket.socket(family, socket.SOCK_STREAM)
-    except OSError as error:
-        raise _unusable(address, error) from None
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.setblocking(False)
-        listener.bind(place)
-        listener.listen(BACKLOG)
-    except OSError as error:
-        listener.close()
-        raise _unusable(address, error) from None
-    return listener
+PAIRS = 64  # how many ports of a broker are tried, if it may have any, until the one for its VIP channel is free, too
 
 
-def bound_address(listener: socket.socket) -> ListenAddress:
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """sockets, addresses: one for each, with the ports that they got. is_gateway: the first ones are those of a name server, a
+    broker and its VIP channel."""
+
+    sockets: tuple[socket.socket, ...]
+    addresses: tuple[ListenAddress, ...]
+    is_gateway: bool
+
+    @classmethod
+    def open(cls, settings: TreeSettings) -> Listener | None:
+        """None: nobody may connect. Raises: SettingError: an address cannot be had."""
+        places = listen_places(settings)
+        if not places:
+            return None
+        with ExitStack() as opened:
+            sockets: list[socket.socket] = []
+            if settings.gateway:
+                names, broker, vip = places[: len(GATEWAY)]
+                sockets = [opened.enter_context(names.open()), *map(opened.enter_context, _pair(broker, vip))]
+            sockets += [opened.enter_context(each.open()) for each in places[len(sockets) :]]
+            opened.pop_all()
+        return cls(tuple(sockets), tuple(map(_bound, sockets)), settings.gateway)
+
+    @property
+    def descriptors(self) -> set[int]:
+        return {each.fileno() for each in self.sockets}
+
+    @property
+    def names(self) -> str:
+        """Where clients look for their name server, as they are told it."""
+        return str(self.addresses[0]) if self.is_gateway else ";".join(map(str, self.addresses))
+
+    @property
+    def broker(self) -> ListenAddress:
+        """The one that messages name."""
+        return self.addresses[GATEWAY.index("broker_port") if self.is_gateway else 0]
+
+    def broker_of(self, reached: str) -> str:
+        """Where who has reached this address finds the broker: there, or, from one of the gateway's, at the broker's."""
+        address = listen_address(reached) if self.is_gateway else None
+        if address is None:
+            return reached
+        ours = self.addresses[: len(GATEWAY)]
+        here = ours[0].host in WILD or ours[0].host == address.host
+        is_ours = here and address.port in [each.port for each in ours]
+        return str(ListenAddress(address.host, self.broker.port)) if is_ours else reached
+
+
+def _pair(broker: ListenPlace, vip: ListenPlace) -> tuple[socket.socket, socket.socket]:
+    """Of the broker and its VIP channel. Raises: SettingError."""
+    for left in reversed(range(PAIRS)):
+        first = broker.open()
+        port = vip.address.port or _bound(first).port - VIP_BELOW
+        try:
+            return first, ListenPlace(vip.setting, ListenAddress(vip.address.host, port)).open()
+        except SettingError:
+            first.close()
+            if broker.address.port or vip.address.port or not left:
+                raise
+    raise AssertionError("the last one has raised")
+
+
+def _bound(listener: socket.socket) -> ListenAddress:
     """Where it listens: with the port that it got."""
     host, port = listener.getsockname()[:2]
     return ListenAddress(host, port)
@@ -48,8 +94,3 @@ def store_host(address: ListenAddress) -> bytes:
     if packed == bytes(4):
         packed = socket.inet_aton(LOCAL)
     return packed + address.port.to_bytes(4, "big")
-
-
-def _unusable(address: ListenAddress, error: OSError) -> SettingError:
-    hint = "stop what listens there, or take another port" if error.errno == errno.EADDRINUSE else None
-    return refused("listen", str(address), f"the broker cannot listen there: {error.strerror or error}", hint)

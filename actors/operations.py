@@ -296,12 +296,13 @@ class Operations(Administration):
         sessions = [session_map(session) for session in self._sessions]
         notes = self._tree.notes
         lost = sorted({note.lost for note in notes if note.lost})
-        listens = self._tree.listens
+        listens, addresses = self._tree.listens, self._tree.addresses
         texts = [note.text for note in notes]
         deaths = [asdict(death) for death in self._tree.deaths.values()]
         groups = self._group_list()
         return {
-            "groups": groups, "sessions": sessions, "notes": texts, "lost": lost, "listens": listens, "deaths": deaths,
+            "groups": groups, "sessions": sessions, "notes": texts, "lost": lost, "listens": listens, "addresses": addresses,
+            "deaths": deaths,
         }  # fmt: skip
 
     def settings(self, peer: Peer, question: dict[str, Any]) -> Any:

@@ -31,7 +31,7 @@ class ChildSpec:
     roles: tuple[tuple[str, int], ...]
     start: Callable[[Tree], Actor]
     serves: bool = False  # takes the control socket and the descriptor store
-    listens: bool = False  # takes the socket for RocketMQ's clients
+    listens: bool = False  # takes the sockets for RocketMQ's clients
 
     @property
     def pages(self) -> list[int]:

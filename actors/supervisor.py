@@ -93,7 +93,7 @@ class Supervisor:
         self._post = Post()
         self._signal_pipe = self._catch_signals()
         self._owner = self._watch_owner()
-        specs = child_specs(settings.lanes, together=settings.together, gateway=bool(settings.listen))
+        specs = child_specs(settings.lanes, together=settings.together, gateway=settings.serves_remote)
         self._children = [Child(spec) for spec in specs]
         self._ground: ground.Ground | None = None
 
@@ -191,7 +191,7 @@ class Supervisor:
             tree.post = self._post.fresh(tree.listener)
             keep |= {tree.listener.fileno(), tree.keeper.fileno(), tree.post.fileno(), tree.wake_memfd}
         if tree.gateway is not None and (spec.listens or _RINGERS & set(spec.pages)):
-            keep |= {tree.gateway.fileno(), tree.gateway_event} if spec.listens else {tree.gateway_event}
+            keep |= {*tree.gateway.descriptors, tree.gateway_event} if spec.listens else {tree.gateway_event}
         child.output = output = self._output(spec.id)
         child.pid = child_process(lambda: self._actor(spec, tree), keep, output)
         crash_point("supervisor_forked")

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from orbitmq.actors.death import Death
+from orbitmq.actors.listener import Listener
 from orbitmq.native._core import ffi, lib
 from orbitmq.store.note import Note
 from orbitmq.store.tree_settings import TreeSettings
@@ -22,8 +23,9 @@ class Tree:
     wake_memfd: the wake words, for clients to map.
     listener: the control socket, bound by the supervisor, so that it outlives a coordinator.
     keeper: the coordinator's end of its socket to the supervisor's descriptor store, one for each life.
-    gateway: the socket at which RocketMQ's clients connect, if they may; the supervisor's, so that it outlives a gateway.
-        listens: its address. gateway_event: an eventfd by which reput and the dispatcher end the gateway's sleep, or -1.
+    gateway: the sockets at which RocketMQ's clients connect, if they may; the supervisor's, so that they outlive a gateway.
+        listens: where these clients find their name server. addresses: all of them. gateway_event: an eventfd by which reput
+        and the dispatcher end the gateway's sleep, or -1.
     notes: what the start reports to those who look at the tree. deaths: the last one of each actor that died, by its name.
     post: the coordinator's end of what the supervisor sends it (post.py).
     """
@@ -39,9 +41,10 @@ class Tree:
     listener: socket.socket | None = None
     keeper: socket.socket | None = None
     post: socket.socket | None = None
-    gateway: socket.socket | None = None
+    gateway: Listener | None = None
     gateway_event: int = -1
     listens: str = ""
+    addresses: tuple[str, ...] = ()
     notes: tuple[Note, ...] = ()
     deaths: dict[str, Death] = field(default_factory=dict)
     _lane_array: Any = field(default=None, repr=False)

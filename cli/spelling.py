@@ -12,8 +12,8 @@ from orbitmq.errors.remedy import Face, Knob, library
 OPTIONS = {"tags": "tag", "keys": "key", "choice=cut": "cut", "choice=skip": "skip"}
 # Settings with an option of `orbitmq up`. It accepts all others with --set.
 OF_UP = (
-    "acl", "flush", "flush_interval_ms", "handlers", "listen", "log_file", "log_file_size", "log_format", "log_level",
-    "message_max", "namesrv", "retention_hours", "retention_bytes",
+    "acl", "flush", "flush_interval_ms", "gateway", "handlers", "listen", "log_file", "log_file_size", "log_format",
+    "log_level", "message_max", "namesrv", "retention_hours", "retention_bytes",
 )  # fmt: skip
 
 _RUNNING: list[Callable[[], Any]] = []
@@ -73,7 +73,7 @@ def _setting(knob: Knob, command: str) -> str:
         return knob.name if value is None else f"{knob.name}={value}"
     if knob.name in OF_UP:
         option = "--" + "-".join(knob.name.split("_"))
-        typed = option if value is None else f"{option} {value}"
+        typed = option if value is None or knob.value is True else f"{option} {value}"
     else:
         typed = f"--set {knob.name}=..." if value is None else f"--set {knob.name}={value}"
     return typed if command == "up" else f"{typed} of orbitmq up"

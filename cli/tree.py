@@ -64,9 +64,20 @@ def up(
         int | None,
         typer.Option(parser=size, metavar="SIZE", help=usual("Most that the log takes on disk; 0: any size.", "0")),
     ] = None,
+    gateway: Annotated[
+        bool | None,
+        typer.Option(
+            "--gateway/--no-gateway",
+            help=usual("RocketMQ's clients may connect to this machine's ports 9876, 10911 and 10909.", "no"),
+            show_default=False,
+        ),
+    ] = None,
     listen: Annotated[
-        str | None,
-        typer.Option(metavar="ADDRESS", help=usual("Where RocketMQ's clients may connect: 127.0.0.1:9876.", "nowhere")),
+        list[str] | None,
+        typer.Option(
+            metavar="ADDRESS",
+            help=usual("Where RocketMQ's clients may connect: 127.0.0.1:9876. It may be given several times.", "nowhere"),
+        ),
     ] = None,
     namesrv: Annotated[
         str | None,
@@ -109,7 +120,8 @@ def up(
         "message_max": message_max,
         "retention_hours": retention_hours,
         "retention_bytes": retention_bytes,
-        "listen": listen,
+        "gateway": gateway,
+        "listen": ";".join(listen) if listen else None,
         "namesrv": namesrv,
         "acl": None if acl is None else str(acl.absolute()),
         "log_level": log_level,
@@ -178,6 +190,9 @@ def _describe(status: Status, settings: list[SettingState], started: Started) ->
     flag = "" if plain else f" --name {quote(status.name)}"
     if status.listens:
         out.print(f"  listens     for RocketMQ's clients: namesrvAddr {escape(status.listens)}")
+        others = [each for each in status.addresses if each not in status.listens.split(";")]
+        if others:
+            out.print(f"              and at {escape(', '.join(others))}")
     out.print(f"  connect     orbitmq.connect({escape(argument)})   or   orbitmq status{escape(flag)}")
 
 

@@ -18,6 +18,7 @@ class Remembered(TypedDict, Generic[_Unsaid], total=False):
     advertise: str | _Unsaid
     after_failed_sync: Literal["refuse", "go-on"] | _Unsaid
     auto_create_topics: bool | _Unsaid
+    broker_port: int | _Unsaid
     connection_idle_s: float | _Unsaid
     connections_max: int | _Unsaid
     connections_memory: int | _Unsaid
@@ -28,6 +29,8 @@ class Remembered(TypedDict, Generic[_Unsaid], total=False):
     dedup_window_s: int | _Unsaid
     flush: Literal["timed", "batch"] | _Unsaid
     flush_interval_ms: int | _Unsaid
+    gateway: bool | _Unsaid
+    gateway_host: str | _Unsaid
     group: str | _Unsaid
     handlers: int | _Unsaid
     lane_capacity: int | _Unsaid
@@ -36,6 +39,7 @@ class Remembered(TypedDict, Generic[_Unsaid], total=False):
     log_format: Literal["text", "json"] | _Unsaid
     log_level: Literal["debug", "info", "warning", "error"] | _Unsaid
     message_max: int | _Unsaid
+    name_server_port: int | _Unsaid
     namesrv: str | _Unsaid
     offsets_interval_s: float | _Unsaid
     placement: Literal["auto", "spread", "together"] | _Unsaid
@@ -57,6 +61,7 @@ class Remembered(TypedDict, Generic[_Unsaid], total=False):
     transaction_check_max: int | _Unsaid
     transaction_timeout_s: float | _Unsaid
     user_share_percent: int | _Unsaid
+    vip_port: int | _Unsaid
 
 
 StoredSettings = Remembered[Never]

@@ -188,7 +188,8 @@ class Status:
     lost: the files among these, relative to the store, in which something may be missing for good, such as the last commits of
         groups.
     deaths: the last one of each process that has died since the broker started.
-    listens: address and port at which RocketMQ's clients may connect; empty: nowhere.
+    listens: address and port at which RocketMQ's clients find their name server; several are separated by semicolons; empty:
+        nowhere. addresses: all at which they may connect.
     oldest_ms: store timestamp of the first message of the log; 0: there is none, or it cannot be read.
     after_failed_sync: what happens to sends that do not wait for the disk when the log cannot be synced, "refuse" or "go-on".
     clock_ahead_ms: how far the clock has jumped ahead of the time that has passed, so that nothing is removed by age; 0: it has
@@ -220,6 +221,7 @@ class Status:
     notes: tuple[str, ...]
     lost: tuple[str, ...] = ()
     listens: str = ""
+    addresses: tuple[str, ...] = ()
     open_transactions: int = 0
     oldest_transaction_ms: int = 0
     deaths: tuple[DeathStatus, ...] = ()
@@ -259,6 +261,7 @@ def read_status(attachment: Attachment, ask: Callable[[str], Any]) -> Status:
         notes=tuple(told["notes"]),
         lost=tuple(told["lost"]),
         listens=told["listens"],
+        addresses=tuple(told["addresses"]),
         open_transactions=transactions,
         oldest_transaction_ms=oldest_transaction_ms,
         deaths=tuple(DeathStatus(**each | {"words": tuple(each["words"])}) for each in told["deaths"]),

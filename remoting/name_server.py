@@ -26,7 +26,7 @@ class NameServer:
             topic = TEMPLATE
         if topic is None or topic.deleted:
             return Answer(TOPIC_NOT_EXIST, f"No topic route info in name server for the topic: {name}")
-        return Answer(body=routes.route(topic, self._host.broker, request.local, writable=not self._permissions.wiped(topic)))
+        return Answer(body=routes.route(topic, self._host.broker, request.broker, writable=not self._permissions.wiped(topic)))
 
     def _retries(self, name: str) -> Topic | None:
         """Of a group that local clients began, too, there is a topic of retries as soon as somebody looks for it: mqadmin finds
@@ -48,4 +48,4 @@ class NameServer:
         return self._host.topics.find(name) if name == REPLY_TOPIC else None
 
     def _cluster(self, request: Request) -> Answer:
-        return Answer(body=routes.cluster(self._host.broker, request.local))
+        return Answer(body=routes.cluster(self._host.broker, request.broker))

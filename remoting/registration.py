@@ -16,14 +16,13 @@ from orbitmq.remoting.outgoing import Outgoing, RefusedError
 from orbitmq.remoting.routes import CLUSTER
 from orbitmq.remoting.template_topic import TEMPLATE
 from orbitmq.shm.topic_table import Topic, TopicTable
-from orbitmq.store.listen_address import ListenAddress
+from orbitmq.store.listen_address import WILD, ListenAddress
 
 REGISTER, UNREGISTER = 103, 104
 PERIOD_S = 30.0
 LOOK_S = 0.5  # how often the topics are looked at
 AGAIN_S = 2.0  # after a failure
 ANSWER_S = 6.0
-WILD = ("0.0.0.0", "::")
 
 
 class Registration:

@@ -38,7 +38,7 @@ UNKNOWN = Origin("", 7, 0)
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """local: the address and port that the client reached."""
+    """local: the address and port that the client reached. broker: those at which it finds the broker."""
 
     code: int
     fields: dict[str, str]
@@ -46,6 +46,7 @@ class Request:
     local: str
     client: Client
     origin: Origin = UNKNOWN
+    broker: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,5 @@
 """What a name server tells clients: which broker has a topic's queues. Here it is always this one, at the address that the
-client has reached already."""
+client has reached already, or at the broker's own (actors/listener.py)."""
 
 from __future__ import annotations
 

@@ -1,11 +1,13 @@
-"""Addresses of RocketMQ's protocol: HOST:PORT, a port alone for this machine, or nothing. At one the gateway listens; others
+"""Addresses of RocketMQ's protocol: HOST:PORT, a port alone for this machine, or nothing. At some the gateway listens; others
 are those of name servers."""
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
 LOCAL = "127.0.0.1"
+WILD = ("0.0.0.0", "::")  # all addresses of this machine
 PORT_MAX = 65535
 
 
@@ -36,9 +38,17 @@ def listen_address(text: str) -> ListenAddress | None:
     return ListenAddress(host or LOCAL, int(port))
 
 
+def listen_addresses(text: str) -> list[ListenAddress]:
+    """Several, between semicolons as RocketMQ writes them, or between commas, which mean nothing to a shell; each once. Raises:
+    ValueError: why one is none."""
+    found = [listen_address(part) for part in re.split("[;,]", text)]
+    given = [each for each in found if each is not None]
+    return [each for number, each in enumerate(given) if not each.port or each not in given[:number]]
+
+
 def server_addresses(text: str) -> list[ListenAddress]:
-    """Several, between semicolons as RocketMQ writes them. Raises: ValueError: why one is none."""
-    found = [listen_address(part) for part in text.split(";")]
-    if any(each is not None and not each.port for each in found):
+    """Those of name servers. Raises: as listen_addresses."""
+    found = listen_addresses(text)
+    if not all(each.port for each in found):
         raise ValueError("a name server has a port above 0")
-    return [each for each in found if each is not None]
+    return found

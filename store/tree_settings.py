@@ -16,7 +16,8 @@ from orbitmq.native._core import lib
 from orbitmq.shm.event import LEVELS
 from orbitmq.shm.runtime import broker_name
 from orbitmq.store.layout import StoreLayout
-from orbitmq.store.listen_address import listen_address, server_addresses
+from orbitmq.store.listen_address import LOCAL, PORT_MAX, listen_address, listen_addresses, server_addresses
+from orbitmq.store.listen_place import check_places, listen_places
 from orbitmq.store.setting_text import refused
 from orbitmq.store.settings import FILE_SETTINGS, StoreSettings
 
@@ -63,9 +64,11 @@ class TreeSettings:
     start_grace_s, stop_grace_s: how long actors may take to start, and how long each may take to finish before it is killed.
     retention_hours: how long messages are kept if their topic has no time of its own; 0: for ever. retention_bytes: how much
         the CommitLog's files take at most; 0: no limit.
-    listen: the address at which RocketMQ's clients may connect (listen_address.py); empty: nowhere.
+    listen: the addresses at which RocketMQ's clients may connect (listen_address.py); empty: nowhere.
+    gateway: whether they may connect at gateway_host, where they expect it: at name_server_port, broker_port, which routes and
+        messages name, and vip_port; 0 for any port that is free, and of vip_port for that two below the broker's.
     namesrv: RocketMQ's name servers that are told where this broker is, such as a:9876;b:9876; empty: none.
-    advertise: the address that they are told, if it is another than `listen`.
+    advertise: the address that they are told, if it is another than the broker's.
     tls_cert, tls_key: files of the certificate with which it answers clients that begin with TLS, and of its key if that is
         not in the same file; empty: nobody can. tls: whether they must ("enforcing"), may ("permissive"), cannot ("disabled").
     acl: the file of accounts and permissions by which RocketMQ's clients are let in; empty: all of them may do everything.
@@ -107,6 +110,11 @@ class TreeSettings:
     retention_hours: int = 72
     retention_bytes: int = 0
     listen: str = ""
+    gateway: bool = False
+    gateway_host: str = LOCAL
+    name_server_port: int = 9876
+    broker_port: int = 10911
+    vip_port: int = 0
     namesrv: str = ""
     advertise: str = ""
     acl: str = ""
@@ -126,13 +134,19 @@ class TreeSettings:
     sources: Mapping[str, str] = field(default_factory=dict)
 
     @property
+    def serves_remote(self) -> bool:
+        """Whether RocketMQ's clients may connect somewhere."""
+        return bool(listen_places(self))
+
+    @property
     def lanes(self) -> int:
         """How many send handlers there are. In one process a second one would have nothing to do while the first one runs."""
         return 1 if self.together else self.handlers
 
 
 _TEXTS = (
-    "listen", "namesrv", "advertise", "acl", "tls", "tls_cert", "tls_key", "log_level", "log_format", "log_file",
+    "listen", "gateway_host", "namesrv", "advertise", "acl", "tls", "tls_cert", "tls_key", "log_level", "log_format",
+    "log_file",
 )  # fmt: skip
 OWN_KINDS: dict[str, type] = {"name": str, "handlers": int, "placement": str, "group": str, "spin_us": int} | {
     each.name: type(each.default)
@@ -151,6 +165,9 @@ _ALLOWED: dict[str, tuple[int, int]] = {
     "handlers": (1, HANDLERS_MAX),
     "lane_capacity": (64 << 10, 1 << 30),
     "sessions_per_process": (1, SESSIONS_MAX),
+    "name_server_port": (0, PORT_MAX),
+    "broker_port": (0, PORT_MAX),
+    "vip_port": (0, PORT_MAX),
     "connections_per_address": (1, 65536),
     "connections_max": (1, 4096),
     "connections_memory": (32 << 20, 1 << 50),
@@ -244,7 +261,7 @@ def _group_id(name: Any) -> int | None:
 
 
 def _check_switches(settings: TreeSettings) -> None:
-    for name in ("read_only", "shared_groups", "auto_create_topics"):
+    for name in ("read_only", "shared_groups", "auto_create_topics", "gateway"):
         if not isinstance(getattr(settings, name), bool):
             raise refused(name, getattr(settings, name), "it must be true or false")
     for name, allowed in (("placement", PLACEMENTS), ("log_level", (*LEVELS,)), ("log_format", LOG_FORMATS)):
@@ -253,22 +270,24 @@ def _check_switches(settings: TreeSettings) -> None:
 
 
 def _check_addresses(settings: TreeSettings) -> None:
-    for name, read in (("listen", listen_address), ("advertise", listen_address), ("namesrv", server_addresses)):
+    for name, read in (("listen", listen_addresses), ("advertise", listen_address), ("namesrv", server_addresses)):
         value: Any = getattr(settings, name)
         try:
             read(value)
-        except (ValueError, AttributeError) as error:
+        except (ValueError, TypeError, AttributeError) as error:
             why = str(error) if isinstance(error, ValueError) else "it must be a text such as 127.0.0.1:9876"
             raise refused(name, value, why) from None
-    if settings.namesrv and not settings.listen:
-        raise refused("namesrv", settings.namesrv, "no client could reach this broker", hint("use {listen} too"))
+    check_places(settings)
+    if settings.namesrv and not settings.serves_remote:
+        why = "no client could reach this broker"
+        raise refused("namesrv", settings.namesrv, why, hint("use {listen} too || {gateway=True}"))
     for name in ("acl", "tls_cert", "tls_key", "log_file"):
         path: Any = getattr(settings, name)
         if not isinstance(path, str) or (path and not Path(path).is_absolute()):
             raise refused(name, path, "it must be the absolute path of a file, because the store remembers it")
-    if settings.acl and not settings.listen:
+    if settings.acl and not settings.serves_remote:
         why = "no client whom these rules are for could reach this broker"
-        raise refused("acl", settings.acl, why, hint("use {listen} too"))
+        raise refused("acl", settings.acl, why, hint("use {listen} too || {gateway=True}"))
     if settings.tls not in TLS_MODES:
         raise refused("tls", settings.tls, f"it must be one of {', '.join(TLS_MODES)}")
     if settings.tls == "enforcing" and not settings.tls_cert:

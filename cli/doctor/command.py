@@ -11,7 +11,7 @@ import typer
 from rich.markup import escape
 
 from orbitmq.cli.console import counted, out, plain_table
-from orbitmq.cli.doctor import clock, extras, limits, machine, runtime, shared_memory, store
+from orbitmq.cli.doctor import clock, extras, limits, machine, ports, runtime, shared_memory, store
 from orbitmq.cli.doctor.finding import Finding, Level
 from orbitmq.cli.options import Json, Name
 from orbitmq.errors import OrbitError
@@ -30,8 +30,8 @@ def doctor(
 ) -> None:
     """Look at what a broker needs, and say what to change.
 
-    Looks at the machine, its limits, the runtime folder, /dev/shm, the store and its file system, the clock, and the versions
-    of what extras need. Changes nothing. A broker may run meanwhile.
+    Looks at the machine, its limits, the runtime folder, /dev/shm, the store and its file system, the ports for RocketMQ's
+    clients, the clock, and the versions of what extras need. Changes nothing. A broker may run meanwhile.
 
     Exit code: 0 all is fine, 1 there is advice, 2 something is wrong.
     """
@@ -54,6 +54,7 @@ def look(layout: StoreLayout, name: str) -> list[Finding]:
         "runtime folder": lambda: runtime.look(name),
         "shared memory": lambda: shared_memory.look(layout.root.is_dir() and lock.is_held(layout)),
         "store": lambda: store.look(layout),
+        ports.NOUN: lambda: ports.look(layout),
         "clock": lambda: clock.look(layout),
         "extras": extras.look,
     }

@@ -1,6 +1,8 @@
+#define GATEWAY_LISTENERS ...
 struct gateway;
 struct gateway *gateway_open(struct attachment *tree, int listener);
 void gateway_close(struct gateway *gateway);
+bool gateway_accept_at(struct gateway *gateway, int listener);
 void gateway_attach(struct gateway *gateway, void *memory, const struct session_shape *shape);
 int gateway_run(struct gateway *gateway, uint32_t limit_ms);
 uint32_t gateway_step(struct gateway *gateway);

@@ -25,8 +25,9 @@ static void put_address(int fd, address_of *find, char *to, size_t room)
         snprintf(to, room, "%s:%u", text, (unsigned)ntohs(v4->sin_port));
     } else if (address.ss_family == AF_INET6) {
         const struct sockaddr_in6 *const v6 = (const struct sockaddr_in6 *)(const void *)&address;
-        inet_ntop(AF_INET6, &v6->sin6_addr, text, sizeof text);
-        snprintf(to, room, "[%s]:%u", text, (unsigned)ntohs(v6->sin6_port));
+        const bool v4 = IN6_IS_ADDR_V4MAPPED(&v6->sin6_addr); /* at an address for both: rules and routes name it as it is */
+        inet_ntop(v4 ? AF_INET : AF_INET6, &v6->sin6_addr.s6_addr[v4 ? 12 : 0], text, sizeof text);
+        snprintf(to, room, v4 ? "%s:%u" : "[%s]:%u", text, (unsigned)ntohs(v6->sin6_port));
     }
 }
 

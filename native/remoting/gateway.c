@@ -26,7 +26,7 @@ struct gateway *gateway_open(struct attachment *tree, int listener)
     if (!gateway)
         return NULL;
     gateway->tree = tree;
-    gateway->listener = listener;
+    gateway_accept_at(gateway, listener);
     gateway_limit(gateway, &(struct gateway_limits){.in_all = GATEWAY_CONNECTIONS, .idle_ms = GATEWAY_IDLE_MS, .parts_bytes = GATEWAY_PARTS_BYTES});
     gateway->poll = epoll_create1(EPOLL_CLOEXEC);
     gateway->cursors = calloc(tree->topics->queue_capacity, sizeof *gateway->cursors);
@@ -97,10 +97,25 @@ const struct topic_entry *gateway_topic(const struct gateway *gateway, struct sl
 
 /* ---- connections ---- */
 
+bool gateway_accept_at(struct gateway *gateway, int listener)
+{
+    if (gateway->listener_count == GATEWAY_LISTENERS)
+        return false;
+    gateway->listeners[gateway->listener_count++] = listener;
+    return true;
+}
+
+/* If not all of them could be put into the poll, or taken out, the next call goes on with the rest. */
 static void listen_now(struct gateway *gateway, bool on)
 {
     struct epoll_event event = {.events = EPOLLIN, .data.u32 = CONNECTION_LISTENER};
-    if (on != gateway->listening && epoll_ctl(gateway->poll, on ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, gateway->listener, &event) == 0)
+    bool all = true;
+    if (on == gateway->listening)
+        return;
+    for (uint32_t i = 0; i < gateway->listener_count; i++)
+        if (epoll_ctl(gateway->poll, on ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, gateway->listeners[i], &event) != 0)
+            all &= errno == (on ? EEXIST : ENOENT);
+    if (all)
         gateway->listening = on;
 }
 
@@ -133,20 +148,27 @@ struct connection *gateway_connect(struct gateway *gateway, int fd, const struct
     return connection;
 }
 
-static void accept_all(struct gateway *gateway)
+/* False: no descriptors are left. */
+static bool accept_from(struct gateway *gateway, int listener)
 {
     for (;;) {
-        const int fd = accept4(gateway->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-        if (fd < 0) {
-            if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) {
-                listen_now(gateway, false); /* no descriptors are left: until somebody leaves, or the next look */
-                gateway_turn_away(gateway, GATEWAY_NO_DESCRIPTORS, "");
-            }
-            return;
-        }
+        const int fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        if (fd < 0)
+            return errno == EAGAIN || errno == EINTR || errno == ECONNABORTED;
         if (gateway_connect(gateway, fd, NULL))
             CRASH_POINT("gateway_accepted");
     }
+}
+
+/* Epoll does not say at which of them somebody waits. */
+static void accept_all(struct gateway *gateway)
+{
+    for (uint32_t i = 0; i < gateway->listener_count; i++)
+        if (!accept_from(gateway, gateway->listeners[i])) {
+            listen_now(gateway, false); /* until somebody leaves, or the next look */
+            gateway_turn_away(gateway, GATEWAY_NO_DESCRIPTORS, "");
+            return;
+        }
 }
 
 /* What epoll is to say about the connection from now on. If that is nothing, it is taken out: otherwise epoll would tell of a broken

@@ -18,12 +18,16 @@
 #define GATEWAY_CONNECTIONS 4096u
 #define GATEWAY_IDLE_MS 120000u /* RocketMQ's */
 #define GATEWAY_PARTS_BYTES (UINT64_C(1) << 30)
+#define GATEWAY_LISTENERS 16u
 
 struct gateway;
 
 /* listener: a socket that listens and is not blocking; it stays the caller's. NULL with errno. */
 struct gateway *gateway_open(struct attachment *tree, int listener);
 void gateway_close(struct gateway *gateway);
+
+/* Has it accept connections at this socket too, which is like the first one. False: it has GATEWAY_LISTENERS already. */
+bool gateway_accept_at(struct gateway *gateway, int listener);
 
 /* Gives the gateway its session: `memory` is the session of this shape, mapped read-write as long as the gateway lives. */
 void gateway_attach(struct gateway *gateway, void *memory, const struct session_shape *shape);

@@ -101,8 +101,9 @@ struct gateway_replies {
 
 struct gateway {
     struct attachment *tree;
-    int listener, poll;
-    bool listening;      /* the listener is in the poll */
+    int listeners[GATEWAY_LISTENERS], poll;
+    uint32_t listener_count;
+    bool listening;      /* the listeners are in the poll */
     bool attached;       /* there is a session */
     bool stopping;
     uint64_t stopping_ms; /* since then, CLOCK_MONOTONIC */

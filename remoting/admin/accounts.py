@@ -69,7 +69,7 @@ class Accounts:
                 "version": version,
                 "allAclFileVersion": compact({str(file.path): file.version}),
                 "brokerName": self._host.broker,
-                "brokerAddr": request.local,
+                "brokerAddr": request.broker,
                 "clusterName": CLUSTER,
             }
         )

@@ -99,7 +99,7 @@ class Brokers:
     def _config(self, request: Request) -> Answer:
         """The settings that RocketMQ has too."""
         settings = self._host.settings
-        files, listen = settings.files, listen_address(request.local)
+        files, listen = settings.files, listen_address(request.broker)
         values: dict[str, object] = {
             "brokerName": settings.name,
             "brokerClusterName": CLUSTER,

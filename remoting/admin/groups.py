@@ -68,7 +68,7 @@ class Groups:
                 names = sorted({topic for topic, _ in table})
                 topics = [{queue: seen for queue, seen in table.items() if queue[0] == topic} for topic in names]
                 told.append(f"{{{compact(name)}:[{','.join(map(self._told, topics))}]}}")
-        address = compact(request.local)
+        address = compact(request.broker)
         body = f'{{"brokerAddr":{address},"consumeStatsList":[{",".join(told)}],"totalDiff":{behind}}}'
         return Answer(body=body.encode())
 

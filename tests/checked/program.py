@@ -63,7 +63,7 @@ def look_at(broker: orbitmq.Client, more: Sequence[str]) -> None:
     numbers += [backed.copied, backed.kept, backed.note.begin, backed.note.end, backed.note.made_ms]
     flags += [health.ready, health.live, health.running]
     names += [health.state, *health.reasons, *health.silent]
-    print(status.listens)
+    print(status.listens, status.addresses)
     parts = [*status.actors, *status.groups, *status.sessions, *status.topics, *status.notes, *status.lost, status.positions]
     print([(each.actor, each.ended, each.words) for each in status.deaths])
     assert names and numbers and flags and parts and broker.connection.name == broker.name

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import resource
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -114,6 +115,33 @@ def test_a_store_from_nothing_to_a_death(tmp_path: Path, runtime: Path) -> None:
     assert told(folder, range(1, 3))["clock"]["level"] == "advice"
     layout.store_json.write_text('{"layout": 99}')
     assert told(folder, 2)["store"]["level"] == "wrong"
+
+
+def test_ports(tmp_path: Path, runtime: Path) -> None:
+    """Those that the store's settings name; whoever has them is named. What nobody has asked for is no advice."""
+    folder = tmp_path / "store"
+    free = {"gateway": True, "name_server_port": 0, "broker_port": 0}
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        who = f"process {os.getpid()} ("
+        unasked = told(folder, range(3), ORBITMQ_BROKER_PORT=str(port))["ports"]
+        assert unasked["level"] == "fine" and "--gateway" in unasked["found"] and who in unasked["found"]
+        with Broker(folder, name="looked", log_file_size=1 << 20, handlers=1, **free) as broker:
+            found = told(folder, range(3))["ports"]
+            assert found["level"] == "fine" and "the broker that runs on the store has them" in found["found"], broker
+        assert told(folder, range(3))["ports"] == {**found, "found": "127.0.0.1:0, 127.0.0.1:0, 127.0.0.1:0: free"}
+        assert run("config", "set", f"vip_port={port}", "--store", str(folder)).returncode == 0
+        found = told(folder, 2)["ports"]
+        assert found["level"] == "wrong" and f"127.0.0.1:{port}, where vip_port wants it" in found["found"]
+        assert who in found["found"] and "--set vip_port=... of orbitmq up" in found["change"]
+        assert run("config", "set", "gateway=false", f"listen=127.0.0.1:{port}", "--store", str(folder)).returncode == 0
+        found = told(folder, 2)["ports"]
+        assert found["level"] == "wrong" and who in found["found"]
+    assert told(folder, range(3))["ports"]["level"] == "fine"
+    with (folder / "orbitmq" / "settings.toml").open("a") as file:
+        file.write("no_such_setting = 1\n")
+    found = told(folder, 2)
+    assert "ports" not in found and "no_such_setting" in found["settings"]["found"]
 
 
 def test_where_no_broker_can_be(tmp_path: Path, runtime: Path) -> None:

@@ -87,6 +87,29 @@ def test_beside_local_clients(visitor: Judge, broker: orbitmq.Broker) -> None:
     assert_same(pulled(visitor, "orders"), sent)
 
 
+def test_the_vip_channel(judge: Judge, tmp_path: Path) -> None:
+    """Java's client sends two ports below the broker's, to which the name server has led it, and reads at both."""
+    ports = {"gateway": True, "name_server_port": 0, "broker_port": 0}
+    with broker_on(tmp_path / "store", FILES, name=NAME, **ports) as broker:
+        broker.create_topic("orders", queues=4)
+        _, _, vip = (int(each.rpartition(":")[2]) for each in broker.status().addresses)
+        assert not connected(vip)
+        judge.ask("visit", names=broker.status().listens, vip=True)
+        sent = send(judge, list(random_letters(random.Random(5), "orders", 40, 4, empty=False, prefix="vip")))
+        assert connected(vip)
+        assert_same(stored(broker, "orders"), sent)
+        assert_same(pulled(judge, "orders"), sent)
+        shown = judge.mqadmin("queryMsgById", "-n", broker.status().listens, "-i", sent[0].id)
+        assert f"Queue Offset:        {sent[0].offset}" in shown, "the id leads to the broker"
+        judge.ask("leave")
+
+
+def connected(port: int) -> int:
+    """How many connections there are to this port of ours."""
+    lines = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    return sum(line[1].endswith(f":{port:04X}") and line[3] == "01" for line in lines)
+
+
 def test_batches(visitor: Judge, broker: orbitmq.Broker) -> None:
     """Batches of Java's, some of one message, each in one run of offsets; every id of the answer names its message."""
     sent: list[Letter] = []

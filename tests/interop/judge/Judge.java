@@ -119,7 +119,7 @@ public final class Judge {
             case "stop":
                 return stop();
             case "visit":
-                return visit(order.getString("names"));
+                return visit(order.getString("names"), order.getBooleanValue("vip"));
             case "leave":
                 return leave();
             case "mqadmin":
@@ -228,7 +228,7 @@ public final class Judge {
         }
         broker = made;
         brokerAddress = broker.getBrokerAddr();
-        connect(namesAddress);
+        connect(namesAddress, false);
         admin = new DefaultMQAdminExt(Signed.hook(order));
         if (config.isAclEnable()) {
             admin.setInstanceName(Signed.name());
@@ -239,19 +239,21 @@ public final class Judge {
         return brokerAddress;
     }
 
-    private void connect(String names) throws Exception {
+    private void connect(String names, boolean vip) throws Exception {
         producer = new DefaultMQProducer("judge-producer");
         producer.setNamesrvAddr(names);
+        producer.setVipChannelEnabled(vip);
         producer.start();
         consumer = new DefaultMQPullConsumer("judge-consumer");
         consumer.setNamesrvAddr(names);
+        consumer.setVipChannelEnabled(vip);
         consumer.start();
     }
 
-    /** A client of a broker that runs elsewhere, found by this name server's address. */
-    private Object visit(String names) throws Exception {
+    /** A client of a broker that runs elsewhere, found by this name server's address. vip: it uses the VIP channel. */
+    private Object visit(String names, boolean vip) throws Exception {
         visited = names;
-        connect(names);
+        connect(names, vip);
         return null;
     }
 
