@@ -7,6 +7,7 @@ one. If the file cannot be read, that is an error; the defaults are not used ins
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
 from collections.abc import Collection, Mapping
@@ -76,25 +77,37 @@ def change(layout: StoreLayout, values: Mapping[str, Any], forget: Collection[st
     fresh = {name: value for name, value in values.items() if not _same(before.values.get(name), value)}
     if not fresh and not gone:
         return False
-    # Imported here, because most starts change nothing.
-    import tomlkit
-
-    document = tomlkit.parse(before.text)
-    if not before.text:
-        document.add(tomlkit.comment(HEAD))
-        document.add(tomlkit.nl())
-    for name in gone:
-        document.remove(name)
-    for name in sorted(fresh):
-        document[name] = fresh[name]
+    text = _changed(before.text, fresh, gone) if before.text else _made(fresh)
     try:
-        atomic_file.replace(before.path, tomlkit.dumps(document).encode())
+        atomic_file.replace(before.path, text.encode())
     except OSError:
         # A part of it must not take up what room there is.
         before.path.with_name(before.path.name + ".tmp").unlink(missing_ok=True)
         raise
     crash_point("settings_file_changed")
     return True
+
+
+def _made(values: Mapping[str, Any]) -> str:
+    """The text of a new file."""
+    return "".join([f"# {HEAD}\n\n", *(f"{name} = {_written(values[name])}\n" for name in sorted(values))])
+
+
+def _written(value: bool | int | float | str) -> str:
+    """As TOML. JSON's strings are TOML's, but for one character."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f") if isinstance(value, str | bool) else repr(value)
+
+
+def _changed(text: str, fresh: Mapping[str, Any], gone: Collection[str]) -> str:
+    # Imported here, because most starts change nothing, or make the file: the import takes as long as the rest of a start.
+    import tomlkit
+
+    document = tomlkit.parse(text)
+    for name in gone:
+        document.remove(name)
+    for name in sorted(fresh):
+        document[name] = fresh[name]
+    return tomlkit.dumps(document)
 
 
 def _first_bad_line(text: str) -> int:

@@ -3,9 +3,14 @@ defaults. Method: files by hand and by the program; every damage that an editor 
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
+import tomlkit
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from orbitmq.errors import SettingError, WouldDelete
 from orbitmq.store import kept, settings_file
@@ -66,6 +71,24 @@ def test_comments_and_order_stay(layout: StoreLayout) -> None:
     inode = layout.settings_toml.stat().st_ino
     assert not settings_file.change(layout, {"handlers": 3})
     assert layout.settings_toml.stat().st_ino == inode, "what stays as it is is not written"
+
+
+WORDS = st.text(st.characters(exclude_categories=["Cs"]))
+KNOWN = {bool: st.booleans(), int: st.integers(), float: st.floats(allow_nan=False), str: WORDS}
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.fixed_dictionaries({}, optional={name: KNOWN[kind] for name, kind in REMEMBERED.items()}))
+def test_a_new_file(layout: StoreLayout, values: dict[str, object]) -> None:
+    """It says what the library that changes files would say, without the import of it."""
+    layout.settings_toml.unlink(missing_ok=True)
+    with patch.dict(sys.modules, {"tomlkit": None}):
+        assert settings_file.change(layout, values) == bool(values)
+    assert settings_file.read(layout).values == values
+    if values:
+        text = layout.settings_toml.read_text()
+        assert text.startswith(f"# {settings_file.HEAD}\n\n")
+        assert tomlkit.dumps(tomlkit.parse(text)) == text and tomlkit.parse(text).unwrap() == values
 
 
 @pytest.mark.parametrize(
