@@ -9,7 +9,7 @@ import sys
 def main() -> None:
     """See main.py."""
     try:
-        from orbitmq.cli.main import main as command
+        from orbitmq.cli.main import main_process as command
     except ModuleNotFoundError as error:
         if error.name not in ("typer", "rich"):
             raise

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import sys
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
@@ -35,6 +37,7 @@ from orbitmq.cli import (
 )
 from orbitmq.cli.doctor import command as doctoring
 from orbitmq.cli.exit_codes import DONE, FAILED, code_of
+from orbitmq.cli.quick_end import end_quickly
 from orbitmq.cli.top import command as live
 from orbitmq.cli.web import command as web
 from orbitmq.errors import OrbitError
@@ -106,11 +109,24 @@ def _root(
     pass
 
 
+def named_by(words: Sequence[str]) -> typer.Typer:
+    """The app with only that command or group which the first word names; with all of them if it names none. Typer makes
+    commands of every function that the app has, and to do so for all takes longer than most commands."""
+    commands = [each for each in app.registered_commands if words and each.name == words[0]]
+    groups = [each for each in app.registered_groups if words and each.name == words[0]]
+    if not commands and not groups:
+        return app
+    part = copy.copy(app)
+    part.registered_commands, part.registered_groups = commands, groups
+    return part
+
+
 def main() -> None:
-    """Entry point. exit_codes.py has its exit codes."""
-    spelling.runs(lambda: spelling.named_by(sys.argv[1:], typer.main.get_command(app)))
+    """The command, in this process. exit_codes.py has its exit codes."""
+    asked = named_by(sys.argv[1:])
+    spelling.runs(lambda: spelling.named_by(sys.argv[1:], typer.main.get_command(asked)))
     try:
-        app()
+        asked()
     except OrbitError as error:
         console.show_error(error)
         sys.exit(code_of(error))
@@ -124,5 +140,16 @@ def main() -> None:
         sys.exit(FAILED)
 
 
+def main_process() -> None:
+    """Entry point: the command as all that this process does."""
+    try:
+        main()
+    except SystemExit as end:
+        if end.code is None or isinstance(end.code, int):
+            end_quickly(end.code or 0)
+        raise
+    end_quickly(0)
+
+
 if __name__ == "__main__":
-    main()
+    main_process()

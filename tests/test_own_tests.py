@@ -80,6 +80,7 @@ TESTED_BY: dict[str, str] = {
     "cli/quickstart/summary.py": "tests/cli/test_quickstart.py",
     "cli/quickstart/workers.py": "tests/cli/test_quickstart.py",
     "cli/health.py": "tests/cli/test_metrics.py",
+    "cli/main.py": "tests/cli/test_spelling.py",
     "cli/reading.py": "tests/cli/test_commands.py",
     "cli/sending.py": "tests/cli/test_commands.py",
     "cli/status.py": "tests/cli/test_answers_for_scripts.py",

@@ -107,12 +107,12 @@ def fork_commands(asked: socket.socket) -> bool:
 
 
 if __name__ == "__main__":
-    from orbitmq.cli.main import main
+    from orbitmq.cli.main import main_process
 
-    for further in MODULES[main.__module__]:
+    for further in MODULES[main_process.__module__]:
         with suppress(ImportError):
             importlib.import_module(further)
     gc.collect()
     gc.freeze()
     if fork_commands(socket.socket(fileno=int(sys.argv[1]))):
-        main()
+        main_process()

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+import typer
+
+from orbitmq.cli.main import app, named_by
 from tests.cli.commands import run
 
 
@@ -26,3 +30,20 @@ def test_a_key_of_the_file(tmp_path: Path) -> None:
     (tmp_path / "orbitmq" / "settings.toml").write_text("retention_bytes = 5\n")
     done = run("up", "--store", str(tmp_path), "--detach", "--log-file-size", "1M")
     assert "use retention_bytes = 3145728" in done.stderr and "use --retention-bytes" not in done.stderr
+
+
+def test_a_command_is_made_alone() -> None:
+    """Goal: for one command, not all of them are made; it is the same, and words that name none get all. Method: what the
+    command's options are and what its help says, for each name."""
+    every = typer.main.get_command(app)
+    for name, whole in every.commands.items():
+        alone = typer.main.get_command(named_by([name, "--help"]))
+        assert [*alone.commands] == [name]
+        assert _shown(alone.commands[name]) == _shown(whole)
+    for words in ([], ["--version"], ["--help"], ["stauts"]):
+        assert typer.main.get_command(named_by(words)).commands.keys() == every.commands.keys()
+
+
+def _shown(command: Any) -> list[Any]:
+    inner = [_shown(each) for each in getattr(command, "commands", {}).values()]
+    return [command.name, command.help, [parameter.opts for parameter in command.params], *inner]
