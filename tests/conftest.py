@@ -15,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.collecting import Collecting
+from tests.grouping import Grouping
 from tests.memory import folder_in_memory
 from tests.slowest import Slowest
 
@@ -29,6 +30,7 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     sys.dont_write_bytecode = False
     config.pluginmanager.register(Collecting())
+    config.pluginmanager.register(Grouping())
     config.pluginmanager.register(Slowest())
 
 
