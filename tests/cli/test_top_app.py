@@ -31,7 +31,8 @@ from tests.client.restarts import Restarts
 from tests.trees import kill, small_broker
 from tests.waiting import WATCHDOG_S, Stuck
 
-OFTEN_S = 0.02
+OFTEN_S = 0.02  # between two looks of a test
+LOOK_S = 0.2  # between two of the view: after a key, the pilot waits until the process is idle
 Use = Callable[[Top, "Pilot[None]"], Coroutine[Any, Any, None]]
 
 
@@ -90,7 +91,7 @@ def test_sort_filter_and_quit(size: tuple[int, int]) -> None:
         await pilot.press("q")
         await until(pilot, lambda: app._exit, "the end")
 
-    under(Top(made, none, OFTEN_S), use, size)
+    under(Top(made, none, LOOK_S), use, size)
 
 
 def test_the_cursor_stays_on_its_row() -> None:
@@ -113,7 +114,7 @@ def test_the_cursor_stays_on_its_row() -> None:
         await until(pilot, lambda: app.topics.names == ["b", "c"], "a topic to go")
         assert app.topics.chosen_name == "c"
 
-    under(Top(look, none, OFTEN_S), use)
+    under(Top(look, none, LOOK_S), use)
 
 
 def test_a_look_that_waits_stops_no_key() -> None:
@@ -137,7 +138,7 @@ def test_a_look_that_waits_stops_no_key() -> None:
             go.set()
         await until(pilot, lambda: app.topics.names, "its answer")
 
-    under(Top(look, none, OFTEN_S), use)
+    under(Top(look, none, LOOK_S), use)
 
 
 def test_a_broker_that_is_away() -> None:
@@ -158,7 +159,7 @@ def test_a_broker_that_is_away() -> None:
         await until(pilot, lambda: "● running" in screen(app), "its return")
         await until(pilot, lambda: not app.has_class("away"), "the light")
 
-    under(Top(look, none, OFTEN_S), use)
+    under(Top(look, none, LOOK_S), use)
 
 
 def test_a_real_broker(tmp_path: Path) -> None:
@@ -185,7 +186,7 @@ def test_a_real_broker(tmp_path: Path) -> None:
             )
 
         try:
-            under(Top(source.look, source.page, OFTEN_S), use, (200, 50))
+            under(Top(source.look, source.page, LOOK_S), use, (200, 50))
         finally:
             source.close()
 
@@ -212,7 +213,7 @@ def test_a_broker_that_is_killed_and_comes_back(tmp_path: Path) -> None:
             assert before and after and after.generation != before.generation and "orders" in app.topics.names
 
         try:
-            under(Top(source.look, source.page, OFTEN_S), use)
+            under(Top(source.look, source.page, LOOK_S), use)
         finally:
             source.close()
 
@@ -262,7 +263,7 @@ def test_messages_of_a_topic(tmp_path: Path) -> None:
             await until(pilot, lambda: app.focused is app.groups, "the groups")
 
         try:
-            under(Top(source.look, source.page, OFTEN_S), use)
+            under(Top(source.look, source.page, LOOK_S), use)
         finally:
             source.close()
 
