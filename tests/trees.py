@@ -57,13 +57,17 @@ def kill(client: orbitmq.Client, name: str) -> ActorStatus:
 
 @contextmanager
 def stopped(client: orbitmq.Client, name: str) -> Iterator[None]:
-    """The actor hangs."""
-    pid = actors(client)[name].pid
-    os.kill(pid, signal.SIGSTOP)
+    """The actor hangs. It may be killed meanwhile."""
+    process = os.pidfd_open(actors(client)[name].pid)
     try:
-        yield
+        signal.pidfd_send_signal(process, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            with suppress(ProcessLookupError):
+                signal.pidfd_send_signal(process, signal.SIGCONT)
     finally:
-        os.kill(pid, signal.SIGCONT)
+        os.close(process)
 
 
 def segments(generation: int) -> set[str]:
