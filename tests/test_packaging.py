@@ -29,7 +29,8 @@ USE = """
 import pathlib, pkgutil, sys, orbitmq
 assert "pyspark_orbitmq" in {module.name for module in pkgutil.iter_modules([sys.argv[1]])}, "Spark looks for it so"
 assert orbitmq.__file__.startswith(sys.argv[1]), orbitmq.__file__
-assert (pathlib.Path(orbitmq.__file__).parent / "cli" / "web" / "page" / "index.html").exists(), "files that are no Python"
+for file in "web/page/index.html", "quickstart/java/SendFlights.java":
+    assert (pathlib.Path(orbitmq.__file__).parent / "cli" / file).exists(), "files that are no Python"
 for name in orbitmq.__all__:
     getattr(orbitmq, name)
 with orbitmq.Broker(sys.argv[2]) as broker:

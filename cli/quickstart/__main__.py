@@ -22,9 +22,12 @@ import orbitmq
 from orbitmq.cli.console import err, show_error
 from orbitmq.cli.quickstart.flights import FLIGHTS, Delays, flights
 from orbitmq.cli.quickstart.folder import prepare
-from orbitmq.cli.quickstart.summary import Stage, check, show_summary
+from orbitmq.cli.quickstart.java_program import Java
+from orbitmq.cli.quickstart.remote import send_and_count
+from orbitmq.cli.quickstart.summary import Stage, check, show_summary, stored_and_left
 from orbitmq.cli.quickstart.workers import GROUP, TOPIC, Reports, consume, produce
 from orbitmq.client.client import Client
+from orbitmq.client.setting_types import BrokerSettings
 from orbitmq.errors import BrokerError, OrbitError
 from orbitmq.store.settings import PAGE
 
@@ -32,6 +35,7 @@ PRODUCERS = 2
 CONSUMERS = 2
 QUEUES = 8
 LOG_BYTES = 400  # of a log file, a flight: two files hold them all; the default of 1 GiB would be reserved for nothing
+REMOTE_BYTES = 500  # the same if RocketMQ's client sends them, which adds properties
 LOOK_S = 0.2
 
 
@@ -125,9 +129,7 @@ def produce_and_consume(broker: Client, total: int, progress: Progress, stages: 
     delays = Delays()
     for number in range(CONSUMERS):
         delays.merge(workers.results[f"consumer {number}"])
-    status = broker.status()
-    stored = sum(queue.max_offset - queue.min_offset for topic in status.topics for queue in topic.queues)
-    lag = sum(group.lag_messages for group in status.groups if group.name == GROUP)
+    stored, lag = stored_and_left(broker, GROUP)
     stages.append(Stage(f"produced by {PRODUCERS} processes", workers.sent, ends["produced"], check(workers.sent, total)))
     stages.append(Stage("stored in the topic", stored, None, check(stored, total)))
     stages.append(Stage(f"consumed by {CONSUMERS} processes", workers.seen, consumed_s, check(delays.flights, total)))
@@ -135,10 +137,14 @@ def produce_and_consume(broker: Client, total: int, progress: Progress, stages: 
     return delays.plain()
 
 
-def run(folder: Path, total: int) -> bool:
-    """Runs everything. True if every count was right."""
+def run(folder: Path, total: int, *, remote: bool = False, jars: Path | None = None) -> bool:
+    """Runs everything. True if every count was right. remote, jars: with RocketMQ's Java client, and where its jars are."""
     begun = time.perf_counter()
     prepare(folder, "quickstart")
+    java = None
+    if remote:
+        say("looking for Java, and for RocketMQ's client at Maven Central")
+        java = Java.find(folder, jars)
     stages: list[Stage] = []
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     # A descriptor of its own, because Spark's part redirects standard error.
@@ -153,9 +159,16 @@ def run(folder: Path, total: int) -> bool:
         progress.update(reading, completed=expected.flights)
         stages.append(Stage("flights in the source", expected.flights, None, check(expected.flights, total)))
         say("starting a broker")
-        with orbitmq.Broker(folder / "store", log_file_size=(total * LOG_BYTES // PAGE + 1) * PAGE) as broker:
-            say(f"{PRODUCERS} producers send {total:,} flights, {CONSUMERS} consumers add up their delays")
-            counted = produce_and_consume(broker, total, progress, stages)
+        # Ports that are free, because RocketMQ may run on this machine.
+        settings: BrokerSettings = {} if java is None else {"gateway": True, "name_server_port": 0, "broker_port": 0}
+        settings["log_file_size"] = (total * (LOG_BYTES if java is None else REMOTE_BYTES) // PAGE + 1) * PAGE
+        with orbitmq.Broker(folder / "store", **settings) as broker:
+            if java is None:
+                say(f"{PRODUCERS} producers send {total:,} flights, {CONSUMERS} consumers add up their delays")
+                counted = produce_and_consume(broker, total, progress, stages)
+            else:
+                say(f"Java's producer sends {total:,} flights to {broker.status().listens}, its consumers add up their delays")
+                counted = send_and_count(broker, total, progress, stages, java)
             stages.append(Stage("delays as in the source", len(counted), None, check(counted, expected.plain())))
             say("Spark reads the topic out of the store")
             from orbitmq.cli.quickstart.spark_part import ask_spark, chatter_in
@@ -188,10 +201,16 @@ def main(
         "data/quickstart"
     ),
     flights: Annotated[int, typer.Option(help="How many, from the first of January on.", min=3000, max=FLIGHTS)] = FLIGHTS,
+    remote: Annotated[
+        bool, typer.Option("--remote", help="Send and consume with RocketMQ's Java client, over TCP; this needs a JDK.")
+    ] = False,
+    jars: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Where that client's jars are; else they are fetched from Maven Central.")
+    ] = None,
 ) -> None:
     """Run the whole pipeline on real data: producers, broker, consumers, Spark."""
     try:
-        right = run(folder.absolute(), flights)
+        right = run(folder.absolute(), flights, remote=remote, jars=jars and jars.absolute())
     except OrbitError as error:
         show_error(error)
         raise typer.Exit(1) from None

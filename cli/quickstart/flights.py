@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import importlib.util
 import io
+import json
 import zipfile
 import zlib
 from collections import defaultdict
@@ -55,6 +56,11 @@ def airlines() -> dict[str, str]:
 def plane(flight: Flight) -> str | None:
     """The tail number, which identifies the aircraft. None if it was not recorded."""
     return str(flight["tailnum"]) if flight["tailnum"] is not None else None
+
+
+def body(flight: Flight) -> str:
+    """What a message says: JSON."""
+    return json.dumps(flight, separators=(",", ":"))
 
 
 def share(flight: Flight, producers: int) -> int:

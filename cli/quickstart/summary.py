@@ -10,6 +10,7 @@ from rich.table import Table
 
 from orbitmq.cli.console import out, plain_table, rate
 from orbitmq.cli.quickstart.flights import airlines
+from orbitmq.client.client import Client
 from orbitmq.shm.disk_fault import byte_count
 
 SHOWN = 5  # airlines
@@ -28,6 +29,13 @@ class Stage:
 def check(found: object, expected: object) -> bool:
     """True if a stage has what it should have."""
     return found == expected
+
+
+def stored_and_left(broker: Client, group: str) -> tuple[int, int]:
+    """How many messages the broker has, and how many of them are left for the group."""
+    status = broker.status()
+    stored = sum(queue.max_offset - queue.min_offset for topic in status.topics for queue in topic.queues)
+    return stored, sum(each.lag_messages for each in status.groups if each.name == group)
 
 
 def show_summary(stages: list[Stage], counts: dict[str, list[int]], folder: Path, seconds: float) -> None:

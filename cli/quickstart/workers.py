@@ -15,7 +15,7 @@ from multiprocessing.synchronize import Event
 from typing import Any, TypeAlias
 
 import orbitmq
-from orbitmq.cli.quickstart.flights import Delays, flights, plane, share
+from orbitmq.cli.quickstart.flights import Delays, body, flights, plane, share
 from orbitmq.errors import OrbitError
 
 TOPIC = "flights"
@@ -33,7 +33,7 @@ def produce(name: str, count: int, worker: int, producers: int, go: Event, repor
 
     def work() -> int:
         mine = [
-            (json.dumps(flight, separators=(",", ":")), str(flight["carrier"]), plane(flight))
+            (body(flight), str(flight["carrier"]), plane(flight))
             for flight in flights(count)
             if share(flight, producers) == worker
         ]
@@ -42,9 +42,9 @@ def produce(name: str, count: int, worker: int, producers: int, go: Event, repor
         sent = 0
         waiting: deque[Any] = deque()
         with orbitmq.connect(name) as broker, broker.producer() as producer:
-            for body, airline, tail in mine:
+            for text, airline, tail in mine:
                 keys = [tail] if tail else []
-                waiting.append(producer.send_async(TOPIC, body, tags=airline, keys=keys, queue_key=tail or airline))
+                waiting.append(producer.send_async(TOPIC, text, tags=airline, keys=keys, queue_key=tail or airline))
                 # Sending continues while receipts come in. Each receipt is looked at, so no loss goes unnoticed.
                 if len(waiting) == IN_FLIGHT:
                     for _ in range(REPORT // 2):
