@@ -33,10 +33,11 @@ def provide() -> Path:
     KEPT.mkdir(parents=True, exist_ok=True)
     with (KEPT / "go-lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # if two runs of the tests come together, one builds
-        return maven.kept(KEPT, "gopher", sources, lambda folder: _build(go, folder)) / "gopher"
+        return maven.kept(KEPT, "gopher", sources, lambda folder: build(go, SOURCES, folder)) / "gopher"
 
 
-def _build(go: str, folder: Path) -> None:
+def build(go: str, sources: Path, folder: Path) -> None:
+    """Makes the program `gopher` in the folder, of the module in `sources`. Raises: GoError."""
     environment = {
         **os.environ,
         "CGO_ENABLED": "0",
@@ -46,7 +47,7 @@ def _build(go: str, folder: Path) -> None:
     command = [go, "build", "-ldflags=-s -w", "-o", str(folder / "gopher"), "."]
     try:
         done = subprocess.run(
-            command, cwd=SOURCES, env=environment, capture_output=True, text=True, timeout=BUILD_S, check=False
+            command, cwd=sources, env=environment, capture_output=True, text=True, timeout=BUILD_S, check=False
         )
     except subprocess.TimeoutExpired:
         raise GoError(f"Go could not build its client within {BUILD_S} s; is its module proxy within reach?") from None
