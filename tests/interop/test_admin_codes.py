@@ -37,6 +37,7 @@ REQUESTS: tuple[tuple[str, int, dict[str, object]], ...] = (
     (NAMES, 105, {"topic": "absent"}),
     (NAMES, 224, {"cluster": "another"}),
     (BROKER, 9999, {}),
+    (BROKER, 318, {}),
     (BROKER, 25, {}),
     (BROKER, 306, {}),
     (BROKER, 316, {}),
