@@ -1,4 +1,5 @@
-"""The gateway's certificate: read at the start, and again when its files have changed, as they do every few months."""
+"""The gateway's certificate, and those that vouch for its clients': read at the start, and again when their files have changed,
+as they do every few months."""
 
 from __future__ import annotations
 
@@ -12,17 +13,20 @@ from orbitmq.store.setting_text import refused
 from orbitmq.store.tree_settings import TreeSettings
 
 LOOK_S = 1.0
+FILES = ("tls_cert", "tls_key", "tls_trust")
+CLIENTS = {"none": ssl.CERT_NONE, "optional": ssl.CERT_OPTIONAL, "require": ssl.CERT_REQUIRED}
 
 
 def context(settings: TreeSettings) -> ssl.SSLContext | None:
-    """For connections of clients; None: nobody speaks TLS. Raises: SettingError: the files hold no certificate and its key."""
+    """For connections of clients; None: nobody speaks TLS. Raises: SettingError: the files hold no certificate and its key, or
+    none that vouch for clients'."""
     if not settings.tls_cert or settings.tls == "disabled":
         return None
     made = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     made.minimum_version = ssl.TLSVersion.TLSv1_2
     made.options |= ssl.OP_NO_RENEGOTIATION
     made.num_tickets = 0  # a client that ends before it has read them resets the connection, and what it had said is lost
-    for name in "tls_cert", "tls_key":
+    for name in FILES:
         path = str(getattr(settings, name))
         try:
             if path and not Path(path).read_bytes().strip():
@@ -34,6 +38,13 @@ def context(settings: TreeSettings) -> ssl.SSLContext | None:
     except (ssl.SSLError, ValueError) as error:
         why = f"this file and that of tls_key must hold a certificate and its key, in PEM and without a password: {error}"
         raise refused("tls_cert", settings.tls_cert, why) from None
+    if settings.tls_trust:
+        try:
+            made.load_verify_locations(settings.tls_trust)
+        except ssl.SSLError as error:
+            why = f"the file must hold the certificates that vouch for clients', in PEM: {error}"
+            raise refused("tls_trust", settings.tls_trust, why) from None
+        made.verify_mode = CLIENTS[settings.tls_client_auth]
     return made
 
 
@@ -78,9 +89,9 @@ class Certificate:
 
     def _marks(self) -> list[tuple[int, ...]]:
         found: list[tuple[int, ...]] = []
-        for path in self._settings.tls_cert, self._settings.tls_key:
+        for name in FILES:
             try:
-                seen = Path(path).stat()
+                seen = Path(getattr(self._settings, name)).stat()
                 found.append((seen.st_mtime_ns, seen.st_size, seen.st_ino))
             except OSError:
                 found.append(())

@@ -55,7 +55,9 @@ class Remembered(TypedDict, Generic[_Unsaid], total=False):
     stop_grace_s: float | _Unsaid
     tls: Literal["permissive", "enforcing", "disabled"] | _Unsaid
     tls_cert: str | _Unsaid
+    tls_client_auth: Literal["none", "optional", "require"] | _Unsaid
     tls_key: str | _Unsaid
+    tls_trust: str | _Unsaid
     topic_capacity: int | _Unsaid
     transaction_check_interval_s: float | _Unsaid
     transaction_check_max: int | _Unsaid

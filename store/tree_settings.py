@@ -31,6 +31,7 @@ PLACEMENTS = ("auto", "spread", "together")
 # auto: together where there are no more processors than this; measured on two.
 TOGETHER_PROCESSORS = 2
 TLS_MODES = ("permissive", "enforcing", "disabled")
+CLIENT_CERTIFICATES = ("none", "optional", "require")
 LOG_FORMATS = ("text", "json")
 # What a lane adds to a message's image: the lane record, the ring's header, rounding.
 LANE_OVERHEAD = 128
@@ -71,6 +72,8 @@ class TreeSettings:
     advertise: the address that they are told, if it is another than the broker's.
     tls_cert, tls_key: files of the certificate with which it answers clients that begin with TLS, and of its key if that is
         not in the same file; empty: nobody can. tls: whether they must ("enforcing"), may ("permissive"), cannot ("disabled").
+    tls_client_auth: whether they show a certificate of their own: never asked ("none"), if they have one ("optional"), or all
+        of them ("require"). tls_trust: the file of those that vouch for it.
     acl: the file of accounts and permissions by which RocketMQ's clients are let in; empty: all of them may do everything.
     auto_create_topics: whether a send of such a client to a topic that does not exist makes it, as in RocketMQ.
     connections_per_address: such clients that one address may have connected; connections_max: all of them together.
@@ -121,6 +124,8 @@ class TreeSettings:
     tls: str = "permissive"
     tls_cert: str = ""
     tls_key: str = ""
+    tls_client_auth: str = "none"
+    tls_trust: str = ""
     auto_create_topics: bool = True
     connections_per_address: int = 1024
     connections_max: int = 4096
@@ -145,8 +150,8 @@ class TreeSettings:
 
 
 _TEXTS = (
-    "listen", "gateway_host", "namesrv", "advertise", "acl", "tls", "tls_cert", "tls_key", "log_level", "log_format",
-    "log_file",
+    "listen", "gateway_host", "namesrv", "advertise", "acl", "tls", "tls_cert", "tls_key", "tls_client_auth",
+    "tls_trust", "log_level", "log_format", "log_file",
 )  # fmt: skip
 OWN_KINDS: dict[str, type] = {"name": str, "handlers": int, "placement": str, "group": str, "spin_us": int} | {
     each.name: type(each.default)
@@ -281,7 +286,7 @@ def _check_addresses(settings: TreeSettings) -> None:
     if settings.namesrv and not settings.serves_remote:
         why = "no client could reach this broker"
         raise refused("namesrv", settings.namesrv, why, hint("use {listen} too || {gateway=True}"))
-    for name in ("acl", "tls_cert", "tls_key", "log_file"):
+    for name in ("acl", "tls_cert", "tls_key", "tls_trust", "log_file"):
         path: Any = getattr(settings, name)
         if not isinstance(path, str) or (path and not Path(path).is_absolute()):
             raise refused(name, path, "it must be the absolute path of a file, because the store remembers it")
@@ -294,6 +299,25 @@ def _check_addresses(settings: TreeSettings) -> None:
         raise refused("tls", settings.tls, "no client could connect without a certificate", hint("set {tls_cert} too"))
     if settings.tls_key and not settings.tls_cert:
         raise refused("tls_key", settings.tls_key, "there is no certificate to which it belongs", hint("set {tls_cert} too"))
+    _check_client_certificates(settings)
+
+
+def _check_client_certificates(settings: TreeSettings) -> None:
+    asked = settings.tls_client_auth
+    if asked not in CLIENT_CERTIFICATES:
+        raise refused("tls_client_auth", asked, f"it must be one of {', '.join(CLIENT_CERTIFICATES)}")
+    if asked != "none" and not settings.tls_cert:
+        why = "nobody can speak TLS without a certificate of the broker's"
+        raise refused("tls_client_auth", asked, why, hint("set {tls_cert} too"))
+    if asked != "none" and not settings.tls_trust:
+        raise refused("tls_client_auth", asked, "nothing says whose certificates are good", hint("set {tls_trust} too"))
+    if asked == "require" and settings.tls != "enforcing":
+        why = f"with tls={settings.tls} clients without any certificate could connect in clear"
+        raise refused("tls_client_auth", asked, why, hint("set {tls=enforcing} too || {tls_client_auth=optional}"))
+    if settings.tls_trust and asked == "none":
+        why = "no client is asked for a certificate"
+        ways = hint("set {tls_client_auth=require} too || {tls_client_auth=optional}")
+        raise refused("tls_trust", settings.tls_trust, why, ways)
 
 
 def _together(placement: str) -> bool:

@@ -13,11 +13,13 @@ CERTIFICATES = Path(__file__).parent / "certificates"
 
 
 class Secure(Remote):
-    """A client with TLS, which believes this certificate alone."""
+    """A client with TLS, which believes this certificate alone. shows: a certificate of its own."""
 
-    def __init__(self, listens: str, name: str = "first", host: str = "127.0.0.1") -> None:
+    def __init__(self, listens: str, name: str = "first", host: str = "127.0.0.1", shows: str | None = None) -> None:
         super().__init__(listens, host=host)
         context = ssl.create_default_context(cafile=str(CERTIFICATES / f"{name}.pem"))
+        if shows is not None:
+            context.load_cert_chain(CERTIFICATES / f"{shows}.pem", CERTIFICATES / f"{shows}.key")
         try:
             self.socket = context.wrap_socket(self.socket, server_hostname="127.0.0.1")
         except BaseException:

@@ -217,7 +217,53 @@ def test_a_new_certificate(broker: orbitmq.Broker, tmp_path: Path) -> None:
         assert secure.send("t", b"one").code == SUCCESS
 
 
+def admits(broker: orbitmq.Broker, shows: str | None) -> bool:
+    """Whether it serves a client that shows this certificate. With TLS 1.3 the client learns that it does not at its first
+    answer."""
+    try:
+        with Secure(listens(broker), shows=shows) as secure:
+            return secure.ask(CLUSTER).code == SUCCESS
+    except (ssl.SSLError, OSError):
+        return False
+
+
+@pytest.mark.parametrize(
+    ("asked", "mode", "served"),
+    [
+        ("none", "permissive", {"first", "second", None}),
+        ("optional", "permissive", {"second", None}),
+        ("require", "enforcing", {"second"}),
+    ],
+)
+def test_certificates_of_clients(tmp_path: Path, files: dict[str, str], asked: str, mode: str, served: set[str | None]) -> None:
+    """One that the trusted one vouches for, another one, and none. Others are served meanwhile."""
+    trust = {"tls_client_auth": asked, "tls_trust": str(CERTIFICATES / "second.pem")} if asked != "none" else {}
+    with small_broker(tmp_path / "store", listen="127.0.0.1:0", tls=mode, **trust, **files) as broker:
+        before = connections(broker)
+        with Secure(listens(broker), shows="second") as other:
+            assert {shows for shows in ("first", "second", None) if admits(broker, shows)} == served
+            assert other.ask(CLUSTER).code == SUCCESS
+        until(lambda: connections(broker) == before, "the end of all connections")
+
+
+def test_another_voucher(tmp_path: Path, files: dict[str, str]) -> None:
+    """New connections are judged by it; open ones go on. While the file is none, the last one counts."""
+    trust = tmp_path / "clients.pem"
+    shutil.copy(CERTIFICATES / "second.pem", trust)
+    settings = {"tls": "enforcing", "tls_client_auth": "require", "tls_trust": str(trust), **files}
+    with (
+        small_broker(tmp_path / "store", listen="127.0.0.1:0", **settings) as broker,
+        Secure(listens(broker), shows="second") as old,
+    ):
+        trust.write_text("no certificate")
+        assert admits(broker, "second") and not admits(broker, "first")
+        shutil.copy(CERTIFICATES / "first.pem", trust)
+        until(lambda: admits(broker, "first"), "the new one")
+        assert not admits(broker, "second") and old.ask(CLUSTER).code == SUCCESS
+
+
 FIRST, KEY = str(CERTIFICATES / "first.pem"), str(CERTIFICATES / "first.key")
+BOTH = {"tls_cert": FIRST, "tls_key": KEY}
 
 
 @pytest.mark.parametrize(
@@ -232,6 +278,14 @@ FIRST, KEY = str(CERTIFICATES / "first.pem"), str(CERTIFICATES / "first.key")
         ({"tls_key": KEY}, "tls_key", "there is no certificate"),
         ({"tls": "enforcing"}, "tls", "no client could connect without a certificate"),
         ({"tls": "on"}, "tls", "it must be one of permissive, enforcing, disabled"),
+        ({**BOTH, "tls_client_auth": "always"}, "tls_client_auth", "it must be one of none, optional, require"),
+        ({**BOTH, "tls_client_auth": "optional"}, "tls_client_auth", "nothing says whose certificates are good"),
+        ({"tls_client_auth": "optional", "tls_trust": FIRST}, "tls_client_auth", "without a certificate of the broker's"),
+        ({**BOTH, "tls_client_auth": "require", "tls_trust": FIRST}, "tls_client_auth", "could connect in clear"),
+        ({**BOTH, "tls_trust": FIRST}, "tls_trust", "no client is asked"),
+        ({**BOTH, "tls_client_auth": "optional", "tls_trust": KEY}, "tls_trust", "certificates that vouch for clients"),
+        ({**BOTH, "tls_client_auth": "optional", "tls_trust": "/nowhere/at.all"}, "tls_trust", "cannot be read: No such file"),
+        ({**BOTH, "tls_client_auth": "optional", "tls_trust": "first.pem"}, "tls_trust", "absolute path of a file"),
     ],
 )
 def test_what_cannot_start(tmp_path: Path, settings: dict[str, Any], name: str, why: str) -> None:

@@ -10,9 +10,10 @@ import pytest
 from orbitmq.client.setting_types import BrokerSettings, Remembered
 from orbitmq.shm.event import LEVELS
 from orbitmq.store.settings import AFTER_FAILED_SYNC, FLUSH_MODES
-from orbitmq.store.tree_settings import KINDS, LOG_FORMATS, PLACEMENTS, REMEMBERED, TLS_MODES
+from orbitmq.store.tree_settings import CLIENT_CERTIFICATES, KINDS, LOG_FORMATS, PLACEMENTS, REMEMBERED, TLS_MODES
 
 CHOICES = {"flush": FLUSH_MODES, "after_failed_sync": AFTER_FAILED_SYNC, "placement": PLACEMENTS, "tls": TLS_MODES}
+CHOICES |= {"tls_client_auth": CLIENT_CERTIFICATES}
 CHOICES |= {"log_level": tuple(LEVELS), "log_format": LOG_FORMATS}
 # `name` is a parameter of its own, and orbitmq.Broker sets `owner`.
 SAID_OTHERWISE = {"name", "owner"}

@@ -42,3 +42,19 @@ def test_a_java_client(judge: Judge, tmp_path: Path, mode: str) -> None:
             with pytest.raises(JudgeError):
                 judge.ask("sendSigned", topic="orders", body="plain", **KEY)
         judge.ask("leave")
+
+
+def test_a_java_client_s_certificate(judge: Judge, tmp_path: Path) -> None:
+    """It shows one if it is told to, and is told not to be in its test mode, in which it heeds no such setting."""
+    files = {"tls_cert": str(CERTIFICATES / "first.pem"), "tls_key": str(CERTIFICATES / "first.key"), "tls": "enforcing"}
+    trust = {"tls_client_auth": "require", "tls_trust": str(CERTIFICATES / "second.pem")}
+    settings = {"name": "judged", "listen": "127.0.0.1:0", **files, **trust}
+    with broker_on(tmp_path / "store", FILES, **settings) as broker:
+        broker.create_topic("orders", queues=2)
+        judge.ask("visit", names=broker.status().listens)
+        second, first = (str(CERTIFICATES / name) for name in ("second", "first"))
+        assert judge.ask("sendSigned", topic="orders", body="one", tls=True, certificate=second) == "SEND_OK"
+        for more in ({"certificate": first}, {}, {"certificate": second, "testMode": True}):
+            with pytest.raises(JudgeError):
+                judge.ask("sendSigned", topic="orders", body="no", tls=True, **more)
+        judge.ask("leave")

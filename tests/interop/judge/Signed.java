@@ -24,9 +24,10 @@ import org.apache.rocketmq.common.message.Message;
 import org.apache.rocketmq.remoting.RPCHook;
 import org.apache.rocketmq.remoting.netty.NettyClientConfig;
 import org.apache.rocketmq.remoting.netty.NettyRemotingClient;
+import org.apache.rocketmq.remoting.netty.TlsSystemConfig;
 import org.apache.rocketmq.remoting.protocol.RemotingCommand;
 
-/** What clients with an access key and a secret are told, by RocketMQ's own signatures. An order's "key" and "secret" are the client's; no key: it signs nothing. "tls": it speaks TLS. */
+/** What clients with an access key and a secret are told, by RocketMQ's own signatures. An order's "key" and "secret" are the client's; no key: it signs nothing. "tls": it speaks TLS; "certificate": and shows this one, whose key is beside it. */
 final class Signed {
     private static final long PATIENCE_S = 60; // a watchdog
     private static final AtomicInteger CLIENTS = new AtomicInteger();
@@ -77,6 +78,22 @@ final class Signed {
 
     /** Sends a message by a producer: "SEND_OK", or the code and remark with which the broker refused it. */
     static Object send(JSONObject order, String names) throws Exception {
+        String certificate = order.getString("certificate");
+        if (certificate != null) { // what -Dtls.test.mode.enable, -Dtls.client.certPath and -Dtls.client.keyPath set
+            TlsSystemConfig.tlsTestModeEnable = order.getBooleanValue("testMode");
+            TlsSystemConfig.tlsClientCertPath = certificate + ".pem";
+            TlsSystemConfig.tlsClientKeyPath = certificate + ".key";
+        }
+        try {
+            return sendAs(order, names);
+        } finally {
+            TlsSystemConfig.tlsTestModeEnable = true;
+            TlsSystemConfig.tlsClientCertPath = null;
+            TlsSystemConfig.tlsClientKeyPath = null;
+        }
+    }
+
+    private static Object sendAs(JSONObject order, String names) throws Exception {
         DefaultMQProducer producer = new DefaultMQProducer("signed-producer", hook(order));
         producer.setNamesrvAddr(names);
         producer.setInstanceName(name());
