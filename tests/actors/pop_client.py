@@ -5,8 +5,10 @@ from __future__ import annotations
 import time
 from typing import NamedTuple
 
+import orbitmq
 from tests.actors.remoting_client import Remote, Said, records
 from tests.actors.test_gateway import body_of
+from tests.waiting import until
 
 POP, ACK, CHANGE, BATCH_ACK = 200050, 200051, 200053, 200151
 SUCCESS, NO_MESSAGE, POLLING_TIMEOUT = 0, 208, 210
@@ -102,3 +104,15 @@ def _place(record: bytes) -> tuple[str, int, int]:
     queue, offset = int.from_bytes(record[12:16]), int.from_bytes(record[20:28])
     at = 84 + 4 + int.from_bytes(record[84:88])
     return record[at + 1 : at + 1 + record[at]].decode(), queue, offset
+
+
+def send(broker: orbitmq.Client, *bodies: bytes, **how: object) -> None:
+    with broker.producer() as producer:
+        for number, body in enumerate(bodies):
+            producer.send("t", body, queue=number % 4, **how)  # type: ignore[arg-type]
+
+
+def one(popper: Popper, **how: object) -> Popped:
+    """The next message, alone, however long it takes."""
+    found: list[Popped] = until(lambda: popper.pop(1, **how), "a message")  # type: ignore[arg-type]
+    return found[0]

@@ -1,0 +1,209 @@
+"""Goal: a message that was popped is done by its receipt alone: it comes again when its invisible time is over, never once its
+acknowledgement was answered, and a receipt of an earlier delivery changes nothing.
+
+Method: as test_gateway_pop.py. Of native/remoting/gateway_pop_settle.c, native/remoting/pop_leases.h and remoting/pops.py."""
+
+from __future__ import annotations
+
+import base64
+import json
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import orbitmq
+from tests.actors.pop_client import ACK, BATCH_ACK, CHANGE, NO_MESSAGE, SUCCESS, Popped, Popper, one, send
+from tests.actors.remoting_client import HEARTBEAT
+from tests.actors.test_gateway_holds import asleep, counted
+from tests.trees import small_broker, stopped
+from tests.waiting import until
+
+ILLEGAL, SYSTEM_ERROR, NO_TOPIC = 13, 1, 17
+ROUNDS = 10
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[orbitmq.Broker]:
+    with small_broker(tmp_path, listen="127.0.0.1:0") as broker:
+        broker.create_topic("t", 4)
+        yield broker
+
+
+@pytest.fixture
+def popper(broker: orbitmq.Broker) -> Iterator[Popper]:
+    with Popper(broker.status().listens, "g", "t") as popper:
+        yield popper
+
+
+def test_it_comes_again_when_its_time_is_over(broker: orbitmq.Broker, popper: Popper) -> None:
+    """With one delivery more each time, and under another receipt. The earlier receipts are answered as RocketMQ does, and
+    change nothing: else the message would be done."""
+    send(broker, b"slow")
+    popper.invisible_ms = 1
+    earlier = []
+    for tried in range(5):
+        again = one(popper)
+        assert (again.body, again.reconsumed) == (b"slow", tried)
+        earlier.append(again)
+    popper.invisible_ms = 60_000
+    last = one(popper)
+    assert last.reconsumed == 5 and last.receipt not in [each.receipt for each in earlier]
+    for each in earlier:
+        assert popper.ack(each) == SUCCESS
+        assert popper.change(each, 0)[0] == NO_MESSAGE
+    assert popper.change(last, 0)[0] == SUCCESS
+    last = one(popper)
+    assert last.reconsumed == 6
+    assert popper.ack(last) == SUCCESS
+    assert popper.ack(last) == SUCCESS
+    assert popper.pop(poll_ms=1) == []
+
+
+def test_an_acknowledgement_races_with_the_end_of_its_time(broker: orbitmq.Broker, popper: Popper) -> None:
+    """The message is done, or comes again, and then counts as not done until its next acknowledgement: in no order of the two
+    does an earlier receipt settle a later delivery, or does a message come that is done. Two clients, so that one of them asks
+    while the other's time ends."""
+    rng = random.Random(7)
+    with Popper(broker.status().listens, "g", "t") as other, broker.producer() as producer:
+        for n in range(60):
+            producer.send("t", b"%d" % n, queue=0)
+            popper.invisible_ms = rng.randint(1, 4)
+            first = one(popper)
+            other.put(1, poll_ms=1)
+            assert popper.ack(first) == SUCCESS
+            second = other.take()
+            at = next(queue for queue in broker.group("g").queues if queue.queue == 0).committed
+            if second:
+                assert (second[0].offset, second[0].reconsumed) == (n, 1), "what is done comes again"
+                assert at == n, "the earlier receipt has settled the later delivery"
+                assert other.ack(second[0]) == SUCCESS
+            elif at == n:  # it was too late, and the other one has not waited for it
+                assert popper.ack(first) == SUCCESS
+                popper.invisible_ms = 60_000
+                assert popper.ack(one(popper)) == SUCCESS
+            assert next(queue for queue in broker.group("g").queues if queue.queue == 0).committed == n + 1
+
+
+def test_a_changed_time(broker: orbitmq.Broker, popper: Popper) -> None:
+    """The new receipt counts, and the one before does not. What has more time does not come again meanwhile: while a pop is
+    held, only what has less does."""
+    send(broker, b"a")
+
+    def in_time() -> tuple[Popped, Popped] | None:
+        popper.invisible_ms *= 2
+        popped = one(popper)
+        code, changed = popper.change(popped, 60_000)
+        return (popped, changed) if code == SUCCESS else None
+
+    popper.invisible_ms = 100
+    first, longer = until(in_time, "a change within its time")
+    assert longer.receipt != first.receipt
+    assert popper.ack(first) == SUCCESS, "of no effect"
+    code, longer = popper.change(longer, 60_000)
+    assert code == SUCCESS, "the earlier receipt has settled it"
+    send(broker, b"b")
+    second = one(popper)
+    with Popper(broker.status().listens, "g", "t") as other:
+        (again,) = until(lambda: other.pop(1), "the message whose time was not changed")
+        assert (again.body, again.reconsumed) == (second.body, 1)
+        assert other.pop(poll_ms=1) == []
+        assert popper.ack(longer) == SUCCESS
+        assert other.change(again, 0)[0] == SUCCESS
+        assert other.ack(one(other)) == SUCCESS
+    assert popper.pop(poll_ms=1) == []
+    assert sum(queue.committed for queue in broker.group("g").queues) == 2
+
+
+def test_an_acknowledgement_is_answered_by_a_wake(broker: orbitmq.Broker, popper: Popper) -> None:
+    """The dispatcher ends the gateway's sleep when it has applied one, too; and it does so behind the sleep here."""
+    send(broker, *[b"x"] * ROUNDS)
+    mine: list[Popped] = []
+    while len(mine) < ROUNDS:
+        mine += popper.pop()
+    woken = 0
+    for each in mine:
+        with stopped(broker, "dispatcher"):
+            popper.remote.put(ACK, **popper.fields(each))
+            asleep(broker)
+            before = counted(broker, "wakes")
+        assert popper.remote.take().code == SUCCESS
+        woken += counted(broker, "wakes") > before
+    assert woken >= ROUNDS / 2
+
+
+def test_batches_of_acknowledgements(broker: orbitmq.Broker, popper: Popper) -> None:
+    """One request for all of a pop, in JSON; entries of what nobody has are passed over."""
+    send(broker, *[b"%d" % n for n in range(64)])
+    left = 64
+    while left:
+        found = until(popper.pop, "more messages")
+        left -= len(found)
+        words = found[0].receipt.split(" ")
+        first = int(words[0])
+        bits = sum(1 << each.offset - first for each in found)
+        content = base64.b64encode(bits.to_bytes(8, "little")).decode()
+        place = {"t": "t", "r": "0", "so": first, "q": found[0].queue}
+        ack = {**place, "c": "g", "rq": 1, "pt": int(words[1]), "it": 1, "b": content}
+        other = {**ack, "q": 99}, {**ack, "t": "none"}, {**ack, "pt": 5}, {**ack, "rq": 2}, {**ack, "c": "h"}
+        said = popper.remote.ask(BATCH_ACK, json.dumps({"acks": other}).encode())
+        assert (said.code, sum(queue.committed for queue in broker.group("g").queues)) == (SUCCESS, 64 - left - len(found))
+        body = json.dumps({"brokerName": "b", "acks": [*other, ack]}).encode()
+        assert popper.remote.ask(BATCH_ACK, body).code == SUCCESS
+    assert {queue.committed for queue in broker.group("g").queues} == {16}
+    assert popper.remote.ask(BATCH_ACK, b'{"acks":[]}').code == NO_MESSAGE
+    huge = {**ack, "b": base64.b64encode(b"\xff" * 10_000).decode()}
+    spoiled: list[object] = [1, "c", None, {"c": "g"}, huge]
+    spoiled += [{**ack, **wrong} for wrong in ({"b": "?"}, {"b": 1}, {"q": -1}, {"so": []})]
+    bodies = [b"[1", *(json.dumps({"acks": [each]}).encode() for each in spoiled)]
+    zeros = {**ack, "b": base64.b64encode(bytes(5_000)).decode()}  # to read them is work, though they name nothing
+    bodies += [json.dumps({"acks": [each] * count}).encode() for each, count in ((zeros, 2), ({**ack, "b": ""}, 5_000))]
+    bodies.append(b" " * (1 << 20) + json.dumps({"acks": [ack]}).encode())
+    for body in bodies:
+        assert popper.remote.ask(BATCH_ACK, body).code == SYSTEM_ERROR, body
+
+
+def test_refusals(broker: orbitmq.Broker, popper: Popper) -> None:
+    send(broker, b"x")
+    mine = one(popper)
+    for code, fields in (
+        (NO_TOPIC, {"topic": "none"}),
+        (ILLEGAL, {"queueId": 4}),
+        (ILLEGAL, {"maxMsgNums": 0}),
+        (ILLEGAL, {"maxMsgNums": 33}),
+        (ILLEGAL, {"invisibleTime": 0}),
+        (ILLEGAL, {"invisibleTime": 12 * 3600 * 1000}),
+        (ILLEGAL, {"order": "true"}),
+        (ILLEGAL, {"invisibleTime": "soon"}),
+    ):
+        popper.put(**fields)
+        assert popper.remote.take().code == code, fields
+    for code, change in (
+        (NO_TOPIC, {"topic": "none"}),
+        (ILLEGAL, {"queueId": 4}),
+        (NO_MESSAGE, {"offset": 1}),
+        (SYSTEM_ERROR, {"extraInfo": "1 2"}),
+        (SYSTEM_ERROR, {"extraInfo": "a b c d e f"}),
+        (SUCCESS, {"consumerGroup": "another"}),
+        (SUCCESS, {"extraInfo": "0 1 1 1 0 b 0 0"}),
+    ):
+        assert popper.remote.ask(ACK, **{**popper.fields(mine), **change}).code == code, change
+        expected = NO_MESSAGE if code == SUCCESS else code
+        assert popper.remote.ask(CHANGE, **{**popper.fields(mine), **change}, invisibleTime=1).code == expected
+    assert popper.remote.ask(CHANGE, **popper.fields(mine), invisibleTime=-1).code == ILLEGAL
+    assert broker.group("g").queues[0].committed == 0
+    assert popper.ack(mine) == SUCCESS
+
+
+def test_an_acknowledgement_waits_for_the_dispatcher(broker: orbitmq.Broker, popper: Popper) -> None:
+    """It is answered when it is noted, and not while the dispatcher hangs; other requests of the connection are served
+    meanwhile."""
+    send(broker, b"x")
+    mine = one(popper)
+    with stopped(broker, "dispatcher"), Popper(broker.status().listens, "g", "t") as other:
+        other.put()
+        first = popper.remote.put(ACK, **popper.fields(mine))
+        second = popper.remote.put(HEARTBEAT, b"{}")
+        assert popper.remote.take().opaque == second
+    assert popper.remote.take().opaque == first

@@ -1,0 +1,144 @@
+"""Goal: the gateway is a worker of each group that somebody pops, by as many sessions as it needs and no more: beside local
+workers, for many groups, and without what the dispatcher has let go.
+
+Method: as test_gateway_pop.py. Of actors/popping.py and native/remoting/gateway_pop_session.c."""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+import orbitmq
+from orbitmq.actors.popping import Popping
+from orbitmq.errors import GroupInUse
+from orbitmq.native._core import ffi, lib
+from tests.actors.pop_client import Popper, one, send
+from tests.actors.remoting_client import HEARTBEAT
+from tests.trees import small_broker
+from tests.waiting import until
+
+SUCCESS, SYSTEM_ERROR, BAD_FILTER = 0, 1, 23
+LEASES_MAX = 16_384
+OF_ONE_PROCESS, OF_ONE_CONNECTION = 64, 16
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[orbitmq.Broker]:
+    with small_broker(tmp_path, listen="127.0.0.1:0") as broker:
+        broker.create_topic("t", 4)
+        yield broker
+
+
+@pytest.fixture
+def popper(broker: orbitmq.Broker) -> Iterator[Popper]:
+    with Popper(broker.status().listens, "g", "t") as popper:
+        yield popper
+
+
+def test_beside_local_workers(broker: orbitmq.Broker, popper: Popper) -> None:
+    """They share the messages. Consumers cannot join until nobody has popped for some seconds."""
+    send(broker, *[b"%d" % n for n in range(200)])
+    got: list[bytes] = []
+    with broker.work_session("g", ["t"]) as worker:
+        while len(got) < 200:
+            taken = worker.take(10, timeout=0.1)
+            got += [bytes(each.message.body) for each in taken]
+            worker.ack(taken)
+            for each in popper.pop(10, poll_ms=1):
+                got.append(each.body)
+                popper.ack(each)
+        assert len(set(got)) == len(got) == 200
+    with pytest.raises(GroupInUse), broker.consumer("g", topics=["t"]):
+        pass
+
+    def joins() -> bool:
+        try:
+            with broker.consumer("g", topics=["t"]):
+                popper.put()
+                said = popper.remote.take()
+                assert said.code == SYSTEM_ERROR and "consumer" in (said.remark or "")
+                return True
+        except GroupInUse:
+            return False
+
+    until(joins, "the group to be free")
+
+
+def test_many_groups(broker: orbitmq.Broker) -> None:
+    """More than a client process may have sessions; but one connection opens only some, also after it named what is no text."""
+    listens = broker.status().listens
+    for n in range(OF_ONE_PROCESS // OF_ONE_CONNECTION + 1):
+        with Popper(listens, "g", "t") as popper:
+            for filter_ in ("QQ", "a || QQ"):
+                popper.put(exp=filter_, spoil=True)
+                assert popper.remote.take().code == BAD_FILTER
+            popper.group = "QQ"
+            popper.put(spoil=True)
+            assert popper.remote.take().code == SYSTEM_ERROR
+            for group in range(OF_ONE_CONNECTION):
+                popper.group = f"g{n}-{group}"
+                popper.put(poll_ms=1)
+            assert [popper.take() for _ in range(OF_ONE_CONNECTION)] == [[]] * OF_ONE_CONNECTION
+            popper.group = "another"
+            popper.put()
+            said = popper.remote.take()
+            assert said.code == SYSTEM_ERROR and "as many as one may" in (said.remark or "")
+
+
+def test_sessions_are_closed_until_the_coordinator_has_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In order, with a pause after one that was not answered, because each may keep the loop waiting."""
+    ends = [(n, 10 + n) for n in range(3)]
+    memory = ffi.new("uint8_t[]", 1)
+    asked: list[tuple[object, object]] = []
+    now_s, answers = 0.0, False
+
+    class Core:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(lib, name)
+
+        @staticmethod
+        def gateway_pop_over(_: Any, end: Any) -> bool:
+            if not ends:
+                return False
+            end.slot, end.epoch = ends.pop(0)
+            end.memory = memory
+            popping._mapped[int(ffi.cast("uintptr_t", memory))] = mmap.mmap(-1, 1), ffi.from_buffer(bytearray(1))
+            return True
+
+    def ask(operation: str, *, slot: object, epoch: object) -> Any:
+        asked.append((slot, epoch))
+        if not answers:
+            raise TimeoutError
+        return None, ()
+
+    monkeypatch.setattr("orbitmq.actors.popping.lib", Core())
+    popping = Popping(None, cast(Any, None), cast(Any, ask), lambda: now_s)
+    for _ in range(3):
+        popping.look()
+    assert (asked, ends, popping._mapped) == ([(0, 10)], [], {})
+    now_s, answers = 100.0, True
+    popping.look()
+    assert asked == [(0, 10), (0, 10), (1, 11), (2, 12)]
+    popping.look()
+    assert len(asked) == 4
+
+
+def test_what_is_purged_is_in_nobodys_hands(broker: orbitmq.Broker, popper: Popper) -> None:
+    """Clients have as many messages as they may, and those are purged: the group gets what comes, and the gateway serves
+    others. The dispatcher lets go of what is purged without a word, and so the gateway has to ask."""
+    popper.invisible_ms = 3_600_000
+    with broker.producer() as producer:
+        for queue in range(4):
+            for _ in range(LEASES_MAX // 1024):
+                producer.send_batch("t", [b"x"] * 256, queue=queue)
+        left = LEASES_MAX
+        while left:
+            left -= len(until(popper.pop, "more messages"))
+        broker.purge_topic("t")
+        producer.send_batch("t", [b"y"] * 64, queue=0)
+        assert {one(popper).body for _ in range(64)} == {b"y"}
+        assert popper.remote.ask(HEARTBEAT, b"{}").code == SUCCESS
