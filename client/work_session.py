@@ -274,21 +274,22 @@ class WorkSession:
         while count := lib.work_link_take(self._line.link, self._room, RECORDS):
             for record in self._room[0:count]:
                 if record.kind == lib.WORK_HAND_OUT:
-                    self._records.append((record.queue, int(record.first), record.count, record.tries, record.time_ms / 1000))
+                    given = (record.tries, record.time_ms / 1000)
+                    self._records.append((record.queue, record.opening, int(record.first), record.count, *given))
                 elif record.kind == lib.WORK_REFUSED:
-                    self._refused.add(self._answers.refused(record.queue, int(record.first), record.count))
+                    self._refused.add(self._answers.refused(record.queue, record.opening, int(record.first), record.count))
         self._answers.prune(applied)
 
     def _fill(self, most: int) -> None:
         """Reads messages that were handed out."""
         while self._records and len(self._ready) < most and self._damaged is None:
-            slot, first, count, tries, deadline = self._records.popleft()
+            slot, opening, first, count, tries, deadline = self._records.popleft()
             part = min(count, max(1, most - len(self._ready)))
             if part < count:
-                self._records.appendleft((slot, first + part, count - part, tries, deadline))
-            self._read(slot, first, part, tries, deadline)
+                self._records.appendleft((slot, opening, first + part, count - part, tries, deadline))
+            self._read(slot, opening, first, part, tries, deadline)
 
-    def _read(self, slot: int, first: int, count: int, tries: int, deadline: float) -> None:
+    def _read(self, slot: int, opening: int, first: int, count: int, tries: int, deadline: float) -> None:
         end = first + count
         at = first
         while at < end:
@@ -296,18 +297,18 @@ class WorkSession:
                 messages = self._reader.range(self._cursor(slot), at, end - at)
             except OrbitError as error:
                 self._damaged = error
-                self._answers.put_off(slot, at, round(self.settings.visibility * 1000), self._make_room)
+                self._answers.put_off(slot, opening, at, round(self.settings.visibility * 1000), self._make_room)
                 if at + 1 < end:
-                    self._records.appendleft((slot, at + 1, end - at - 1, tries, deadline))
+                    self._records.appendleft((slot, opening, at + 1, end - at - 1, tries, deadline))
                 return
             for message in messages:
                 offset = message.offset
                 if offset != at:
-                    self._answers.pass_over(slot, at, offset - at)
-                self._ready.append(HandOut(message, tries, deadline, slot, offset, self._life))
+                    self._answers.pass_over(slot, opening, at, offset - at)
+                self._ready.append(HandOut(message, tries, deadline, slot, opening, offset, self._life))
                 at = offset + 1
             if not messages:  # no messages stand there, or retention has removed them
-                self._answers.pass_over(slot, at, end - at)
+                self._answers.pass_over(slot, opening, at, end - at)
                 return
 
     def _cursor(self, slot: int) -> int:

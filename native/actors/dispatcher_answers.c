@@ -12,12 +12,12 @@
 #define ENDS_A_STEP (1u << 20) /* the same for all workers that end, and the words that are looked at to free what they had */
 #define RANGE_PART 4u      /* an answer names at most so small a part of a ring's records */
 
-static void refuse(struct work_worker *worker, struct session_map *map, uint32_t queue, uint64_t first, uint32_t count)
+static void refuse(struct work_worker *worker, struct session_map *map, const struct work_record *answer, uint64_t first, uint32_t count)
 {
     worker->lapsed -= count < worker->lapsed ? count : worker->lapsed;
     const uint32_t capacity = map->shape.work_capacity;
     map->parts.hand_outs->record[worker->tail & (capacity - 1)] =
-        (struct work_record){.first = first, .queue = queue, .count = count, .kind = WORK_REFUSED};
+        (struct work_record){.first = first, .queue = answer->queue, .count = count, .kind = WORK_REFUSED, .opening = answer->opening};
     worker->tail++;
 }
 
@@ -72,16 +72,17 @@ static void apply(struct work_worker *worker, struct session_map *map, const str
 {
     struct work_queue *queue = dispatcher_find_queue(worker->group, answer->queue);
     const uint32_t most = map->shape.work_capacity / RANGE_PART;
-    if (!queue || answer->count > most || answer->first > UINT64_MAX - most) {
+    const bool known = queue && answer->opening == work_opening(queue->opening); /* else it was reset since it handed this out */
+    if (!known || answer->count > most || answer->first > UINT64_MAX - most) {
         if (!deaf)
-            refuse(worker, map, answer->queue, answer->first, answer->count);
+            refuse(worker, map, answer, answer->first, answer->count);
         return;
     }
     uint32_t refused = 0;
     for (uint32_t i = 0; i <= answer->count; i++) {
         const bool good = i == answer->count || apply_one(queue, answer->first + i, answer, worker, again, text, now_ms);
         if (good && refused && !deaf)
-            refuse(worker, map, answer->queue, answer->first + i - refused, refused);
+            refuse(worker, map, answer, answer->first + i - refused, refused);
         refused = good ? 0 : refused + 1;
     }
 }

@@ -74,10 +74,12 @@ static uint32_t give(struct dispatcher *dispatcher, struct work_group *group, st
     CRASH_POINT("dispatcher_hand_noted");
     for (uint32_t i = 0; i < ranges; i++) {
         const struct work_range *range = &note->range[i];
-        work_queue_hold(dispatcher_find_queue(group, range->queue), range->first, range->count, tries[i], worker, until_ms);
+        struct work_queue *queue = dispatcher_find_queue(group, range->queue);
+        work_queue_hold(queue, range->first, range->count, tries[i], worker, until_ms);
         CRASH_POINT("dispatcher_hand_held");
         map->parts.hand_outs->record[worker->tail & (capacity - 1)] = (struct work_record){
-            .first = range->first, .queue = range->queue, .count = range->count, .kind = WORK_HAND_OUT, .tries = tries[i] + 1, .time_ms = until_ms};
+            .first = range->first, .queue = range->queue, .count = range->count, .kind = WORK_HAND_OUT, .tries = (uint16_t)(tries[i] + 1),
+            .opening = work_opening(queue->opening), .time_ms = until_ms};
         worker->tail++;
         messages += range->count;
     }

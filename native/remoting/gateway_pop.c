@@ -111,7 +111,7 @@ static void lapse(struct pop_link *link, uint64_t now)
     struct pop_lease lease;
     for (uint32_t position = 0; pop_leases_lapsed(&link->leases, now, &position, &lease);) {
         CRASH_POINT("gateway_pop_lapsed");
-        pop_link_answer(link, WORK_NACK, lease.slot, lease.offset, 1, 0, NULL);
+        pop_link_answer(link, WORK_NACK, lease.slot, lease.opening, lease.offset, 1, 0, NULL);
     }
 }
 

@@ -41,14 +41,14 @@ struct pop_promise {
 /* What the dispatcher is told; the n-th of a link is the n-th record of its ring. */
 struct pop_answer {
     uint64_t first, time_ms;
-    uint32_t kind, slot, count;
+    uint32_t kind, slot, opening, count;
     struct pop_promise *promise; /* NULL: nobody waits for it */
 };
 
 /* Handed out, and with no client yet. */
 struct pop_range {
     uint64_t first;
-    uint32_t slot, count, tries;
+    uint32_t slot, opening, count, tries;
 };
 
 /* A pop that waits for messages. */
@@ -112,8 +112,8 @@ void pop_link_free(struct pop_link *link);
 /* Takes what was handed out, and what was refused. */
 bool pop_link_take(struct gateway *gateway, struct pop_link *link);
 /* Tells the dispatcher something about messages. False: no memory; it is tried again where that matters. */
-bool pop_link_answer(struct pop_link *link, enum work_kind kind, uint32_t slot, uint64_t first, uint32_t count, uint64_t time_ms,
-                     struct pop_promise *promise);
+bool pop_link_answer(struct pop_link *link, enum work_kind kind, uint32_t slot, uint32_t opening, uint64_t first, uint32_t count,
+                     uint64_t time_ms, struct pop_promise *promise);
 /* Puts answers into the ring, and tells the dispatcher how many messages the link wants. */
 void pop_link_put(struct pop_link *link);
 /* Tells clients whose acknowledgements the dispatcher has applied. Returns how many. */
@@ -123,3 +123,5 @@ void pop_link_give_back(struct pop_link *link);
 void pop_link_check(struct pop_link *link, uint64_t now_ms);
 
 #endif
+/* Gives back what is left of the first range of the stock. */
+void pop_link_give_back_rest(struct pop_link *link);

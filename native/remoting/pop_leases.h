@@ -16,6 +16,7 @@ struct pop_lease {
     uint64_t held_ms;  /* until then the dispatcher leaves it with us, CLOCK_MONOTONIC */
     int64_t pop_ms;    /* as the client was told, CLOCK_REALTIME */
     uint32_t slot, tries;
+    uint32_t opening;  /* of the hand-out (shared/work_ring.h) */
     uint32_t next;     /* of the same bucket, or free */
 };
 

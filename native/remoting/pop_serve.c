@@ -76,10 +76,10 @@ static void used(struct pop_link *link, uint32_t count)
 }
 
 /* What of [from, to) is not there any more is done. */
-static void pass_over(struct pop_link *link, uint32_t slot, uint64_t from, uint64_t to)
+static void pass_over(struct pop_link *link, const struct pop_range *range, uint64_t from, uint64_t to)
 {
     if (from < to)
-        pop_link_answer(link, WORK_ACK, slot, from, (uint32_t)(to - from), 0, NULL);
+        pop_link_answer(link, WORK_ACK, range->slot, range->opening, from, (uint32_t)(to - from), 0, NULL);
 }
 
 bool pop_serve(struct gateway *gateway, struct pop_link *link, const struct pop_wait *wait)
@@ -95,10 +95,10 @@ bool pop_serve(struct gateway *gateway, struct pop_link *link, const struct pop_
     const uint32_t found = reader_fetch_range(reader, (uint32_t)cursor, range.first, most);
     if (!found) {
         if (reader->fault.error || reader->fault.record != RECORD_GOOD) {
-            pop_link_answer(link, WORK_NACK, range.slot, range.first, 1, POP_DAMAGED_MS, NULL);
+            pop_link_answer(link, WORK_NACK, range.slot, range.opening, range.first, 1, POP_DAMAGED_MS, NULL);
             used(link, 1);
         } else {
-            pass_over(link, range.slot, range.first, range.first + most);
+            pass_over(link, &range, range.first, range.first + most);
             used(link, most);
         }
         reader_release(reader);
@@ -125,7 +125,8 @@ bool pop_serve(struct gateway *gateway, struct pop_link *link, const struct pop_
         lease->held_ms = now + POP_HELD_MS;
         lease->pop_ms = pop_ms;
         lease->tries = tries;
-        pass_over(link, range.slot, next, ref->queue_offset);
+        lease->opening = range.opening;
+        pass_over(link, &range, next, ref->queue_offset);
         next = ref->queue_offset + 1;
         count += tried_record(ref, &sizes[served], times, pieces + count);
         bytes += ref->size;

@@ -26,18 +26,22 @@ enum work_kind {
 };
 #define WORK_BACK_OFF UINT64_MAX
 
+/* As much of a queue's opening as a record has room for. It is another one after a reset: an answer to what was handed out before does not count. */
+static inline uint32_t work_opening(uint64_t opening) { return (uint32_t)(opening >> 1); }
+
 struct work_record {
     uint64_t first;
     uint32_t queue;   /* queue slot */
     uint32_t count;
-    uint32_t kind;
-    uint32_t tries;   /* of a hand-out: the how many-th one it is, from 1 */
+    uint16_t kind;
+    uint16_t tries;   /* of a hand-out: the how many-th one it is, from 1 */
+    uint32_t opening; /* of the queue, when it was handed out (work_opening); answers and refusals have it, too */
     uint64_t time_ms;
 };
 static_assert(sizeof(struct work_record) == 32, "two records a line");
 
 /* A nack may follow on records that hold a text: why the work failed, 0x01, and a digest of it. They are one answer. Each has up to
- * WORK_TEXT_PIECE bytes in the fields beside kind and tries; the latter says how many. */
+ * WORK_TEXT_PIECE bytes in the fields beside kind, tries and opening; tries says how many. */
 #define WORK_TEXT_PIECE 24u
 #define WORK_TEXT_PIECES 23u
 #define WORK_TEXT_MAX (WORK_TEXT_PIECES * WORK_TEXT_PIECE)
@@ -46,7 +50,7 @@ static_assert(offsetof(struct work_record, kind) == 16 && offsetof(struct work_r
 static inline struct work_record work_text_put(const uint8_t *text, uint32_t size)
 {
     uint8_t piece[WORK_TEXT_PIECE] = {0};
-    struct work_record record = {.kind = WORK_TEXT, .tries = size};
+    struct work_record record = {.kind = WORK_TEXT, .tries = (uint16_t)size};
     memcpy(piece, text, size);
     memcpy(&record, piece, 16);
     memcpy(&record.time_ms, piece + 16, 8);

@@ -253,6 +253,22 @@ def test_reset_and_delete(broker: orbitmq.Broker, name: str) -> None:
         assert number(collect(worker, 1)[0]) == 0
 
 
+def test_what_was_handed_out_before_a_reset(broker: orbitmq.Broker, name: str) -> None:
+    """Goal: an answer to it counts for nothing, also when the same messages are in this session's hands again."""
+    fill(broker, name, 3, queues=1)
+    with broker.work_session(name, [name]) as worker:
+        before = collect(worker, 3)
+        broker.reset_group(name, "earliest")
+        after = collect(worker, 3)
+        assert [number(each) for each in after] == [0, 1, 2]
+        worker.ack(before)
+        assert set(worker.settled(WATCHDOG_S)) == set(before)
+        assert lag(broker, name) == 3
+        worker.ack(after)
+        assert worker.settled(WATCHDOG_S) == []
+        assert lag(broker, name) == 0
+
+
 def test_a_paused_group(broker: orbitmq.Broker, name: str) -> None:
     fill(broker, name, 5, queues=1)
     with broker.work_session(name, [name]) as worker:

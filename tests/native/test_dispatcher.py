@@ -19,6 +19,7 @@ from orbitmq.store import positions, work_files
 from tests.native import pipeline as p
 
 TURN = 16_384  # messages: what answers of one worker may be about, in one step
+OPENING = 7
 READY, CLOSING, DRAINED = 1, 2, 3
 HEAD, RECORDS = 8, 16  # where they lie in a ring, in words of 8 bytes
 
@@ -45,7 +46,7 @@ class Worker:
         """So many answers, each about as many messages as one may be about."""
         records = ffi.cast("struct work_record *", self.answers + RECORDS)
         for at in range(count):
-            records[at] = {"first": 0, "queue": 0, "count": self.capacity // 4, "kind": lib.WORK_EXTEND, "time_ms": 1000}
+            records[at] = {"count": self.capacity // 4, "kind": lib.WORK_EXTEND, "opening": OPENING >> 1, "time_ms": 1000}
         self.answers[0] = count
 
     @property
@@ -77,7 +78,7 @@ def begin(tree: p.Pipeline, *workers: Worker) -> Any:
         assert lib.dispatcher_worker(dispatcher, group, worker.slot, 1, 1, 100, 1000) == 0
     work_files.make(tree.layout, "g", [("T", 0)])
     path = os.fsencode(work_files.path_of(tree.layout, "g", ("T", 0)))
-    assert lib.dispatcher_queue(dispatcher, group, 0, 0, path, 7, 0) == 0
+    assert lib.dispatcher_queue(dispatcher, group, 0, 0, path, OPENING, 0) == 0
     lib.dispatcher_settle(dispatcher)
     return dispatcher
 

@@ -26,8 +26,8 @@ WORDS_AT, FREE = 4096, 0
 class Worker:
     """Takes what it is handed, and acknowledges it."""
 
-    def __init__(self, rig: Rig) -> None:
-        shape = ffi.new("struct session_shape *", {"slot": 0, "epoch": 1, "work_capacity": 64, "pid": os.getpid()})
+    def __init__(self, rig: Rig, slot: int = 0) -> None:
+        shape = ffi.new("struct session_shape *", {"slot": slot, "epoch": 1, "work_capacity": 64, "pid": os.getpid()})
         size = lib.session_size(shape)
         self.descriptor = create_memfd("test", size)
         self.memory = ffi.from_buffer(mmap.mmap(self.descriptor, size))
@@ -36,18 +36,30 @@ class Worker:
         lib.session_open_entry(rig.control, self.descriptor, os.fstat(self.descriptor).st_ino, shape)
         addresses = (int(ffi.cast("uintptr_t", each)) for each in (session, rig.control, rig.wake))
         self.link = lib.work_link_open(*addresses, -1, shape)
-        lib.work_link_want(self.link, 10)
+        self._opening = 0  # of the queues, as the last hand-out said
+        lib.work_link_want(self.link, 1000)
 
     def work(self) -> set[tuple[int, int]]:
         """(queue, offset) of what it got."""
-        records = ffi.new("struct work_record[64]")
         found = set()
-        for record in records[0 : lib.work_link_take(self.link, records, 64)]:
-            assert record.kind == lib.WORK_HAND_OUT
-            found |= {(record.queue, record.first + at) for at in range(record.count)}
-            assert lib.work_link_answer(self.link, lib.WORK_ACK, record.queue, record.first, record.count, 0)
-        lib.work_link_publish(self.link)
+        for queue, first, count in self.take():
+            found |= {(queue, first + at) for at in range(count)}
+            self.answer(lib.WORK_ACK, queue, first, count)
         return found
+
+    def take(self) -> list[tuple[int, int, int]]:
+        """(queue, first, count) of what it got."""
+        records = ffi.new("struct work_record[64]")
+        found = []
+        for record in records[0 : lib.work_link_take(self.link, records, 64)]:
+            if record.kind == lib.WORK_HAND_OUT:
+                self._opening = record.opening
+                found.append((record.queue, int(record.first), record.count))
+        return found
+
+    def answer(self, kind: int, queue: int, first: int, count: int, time_ms: int = 0) -> None:
+        assert lib.work_link_answer(self.link, kind, queue, self._opening, first, count, time_ms)
+        lib.work_link_publish(self.link)
 
     def close(self) -> None:
         lib.work_link_close(self.link)
