@@ -102,7 +102,9 @@ class Dispatcher(CoreActor):
         lib.dispatcher_begin(self.handle, version)
         self._version = version
         for name, group in groups.items():
-            fields = (group.opening, name.encode(), group.paused, group.max_tries, group.key_ordered)
+            by_key = lib.WORK_ORDER_KEY if group.key_ordered else lib.WORK_ORDER_NONE
+            order = lib.WORK_ORDER_QUEUE if group.queue_ordered else by_key
+            fields = (group.opening, name.encode(), group.paused, group.max_tries, order)
             number = lib.dispatcher_group(self.handle, *fields)
             if number < 0:
                 raise MemoryError("struct work_group")

@@ -28,7 +28,7 @@ from orbitmq.remoting.heartbeat import Subscription
 from orbitmq.remoting.host import Host
 from orbitmq.remoting.rare import Rare
 from orbitmq.remoting.registration import Registration
-from orbitmq.remoting.request import AGAIN, SYSTEM_ERROR, Answer, Client, Done, Forward, Origin, Request
+from orbitmq.remoting.request import AGAIN, SYSTEM_ERROR, Answer, Client, Done, Forward, Notice, Origin, Request
 from orbitmq.shm import runtime
 from orbitmq.shm.control_socket import Answer as Said
 from orbitmq.shm.control_socket import ControlSocket
@@ -69,7 +69,7 @@ class Gateway(CoreActor):
             lib.gateway_speak_tls(self.handle, MODES[tree.settings.tls])
         topics, creates = TopicTable(tree.topics), tree.settings.auto_create_topics
         self._popping = Popping(self.handle, tree, self._ask)
-        asks = self._ask, self._tell, self, self._name, creates, self._popping.open
+        asks = self._ask, self._tell, self, self._name, creates, self._popping
         host = Host(tree.settings.name, topics, *asks, tree.settings, tree.control)
         self._rare = Rare(host, self._complaints.say)
         self._registration = self._registered(topics)
@@ -110,6 +110,11 @@ class Gateway(CoreActor):
                 if self._popping.acknowledge(asked, answer):
                     continue
                 answer = Answer(SYSTEM_ERROR, "the gateway has no memory for acknowledgements")
+            if isinstance(answer, Notice):
+                refused = self._popping.notice(asked, answer)
+                if refused is None:
+                    continue
+                answer = refused
             if isinstance(answer, Forward):
                 if self._forward(asked, answer):
                     continue

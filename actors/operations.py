@@ -188,12 +188,13 @@ class Operations(Administration):
         return answer, (self._groups.words_descriptor(session),)
 
     def join_work(self, peer: Peer, question: dict[str, Any]) -> Any:
-        """Makes a session a worker of a group."""
+        """Makes a session a worker of a group. key_ordered, queue_ordered: what waits for what (native/actors/dispatcher.h)."""
         session = self._session(peer, question, works=True)
         fields = {name: question[name] for name in ("in_hand", "visibility_ms")}
         start, tries = question.get("start", "earliest"), question.get("max_tries")
         self._refuse_exact(question["group"], "work in", self._offsets.of_group(question["group"]))
-        fields |= {"start": start, "max_tries": tries, "key_ordered": question.get("key_ordered", False)}
+        fields |= {"start": start, "max_tries": tries}
+        fields |= {name: question.get(name, False) for name in ("key_ordered", "queue_ordered")}
         fields["asked"] = asked_filter(question["group"], question.get("tags", []), question.get("sql", ""))
         self._work.join(session, question["group"], question["topics"], **fields)
         return None

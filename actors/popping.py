@@ -6,7 +6,8 @@ import mmap
 import os
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from orbitmq.actors.piece import Piece
@@ -14,8 +15,7 @@ from orbitmq.actors.tree import Tree
 from orbitmq.errors import Full, OrbitError
 from orbitmq.native._core import ffi, lib
 from orbitmq.remoting.host import Ask
-from orbitmq.remoting.pops import Wanted
-from orbitmq.remoting.request import Done
+from orbitmq.remoting.request import SYSTEM_ERROR, Answer, Done, Notice, Wanted
 
 RING = 1024  # records in each ring of a session
 AGAIN_S = 2.0  # until the coordinator, which did not answer, is asked again to close a session
@@ -35,10 +35,11 @@ class Popping:
 
     def open(self, wanted: Wanted) -> None:
         """Joins the group as a worker. Raises: OrbitError: the coordinator refused. OSError."""
-        texts = [Piece(text) for text in (wanted.group, wanted.topic, wanted.filter)]
-        what = ffi.new("struct gateway_popped *", (*(each.slice for each in texts), wanted.is_sql))
-        if lib.gateway_pop_known(self._gateway, what):
-            return  # another client has asked just before
+        with _popped(wanted) as what:
+            if not lib.gateway_pop_known(self._gateway, what):  # another client may have asked just before
+                self._open(wanted, what)
+
+    def _open(self, wanted: Wanted, what: Any) -> None:
         shape, (memfd,) = self._ask("open_session", work_capacity=RING)
         try:
             memory = mmap.mmap(memfd, 0, flags=mmap.MAP_SHARED | mmap.MAP_POPULATE)
@@ -53,7 +54,7 @@ class Popping:
             self._ask(
                 "join_work", slot=shape["slot"], epoch=shape["epoch"], generation=self._tree.generation, group=wanted.group,
                 topics=[wanted.topic], in_hand=IN_HAND, visibility_ms=lib.WORK_WAIT_MS_MAX, start=start, tags=wanted.tags,
-                sql=wanted.sql,
+                sql=wanted.sql, queue_ordered=wanted.ordered,
             )  # fmt: skip
             if not lib.gateway_pop_open(self._gateway, what, held, ffi.new("struct session_shape *", shape)):
                 raise Full(f"cannot hand out to the group {wanted.group!r}: too many groups and topics are popped")
@@ -63,6 +64,25 @@ class Popping:
             memory.close()
             raise
         self._mapped[int(ffi.cast("uintptr_t", held))] = memory, held
+
+    def notice(self, asked: Any, notice: Notice) -> Answer | None:
+        """Has the client told when there is something to pop. Returns why it cannot be."""
+        with _popped(notice.wanted) as what:
+            if not lib.gateway_pop_known(self._gateway, what):
+                if not lib.gateway_pop_may(self._gateway, asked):
+                    why = "this connection pops other groups, topics or filters already, as many as one may"
+                    return Answer(SYSTEM_ERROR, why)
+                try:
+                    self._open(notice.wanted, what)
+                except (OrbitError, OSError) as error:
+                    return Answer(SYSTEM_ERROR, str(error))
+            told = lib.gateway_pop_notice(self._gateway, asked, what, notice.poll_ms)
+            return None if told else Answer(SYSTEM_ERROR, "the group cannot get messages now")
+
+    def waiting(self, group: str, topic: str, queue: int) -> int:
+        """How many pops wait that have named this queue; -1: none."""
+        texts = Piece(group), Piece(topic)
+        return int(lib.gateway_pops_waiting(self._gateway, texts[0].slice, texts[1].slice, queue))
 
     def look(self) -> None:
         """Closes the sessions of which the loop has no more use, each until the coordinator has answered."""
@@ -99,3 +119,11 @@ class Popping:
         memory, held = self._mapped.pop(address)
         ffi.release(held)
         memory.close()
+
+
+@contextmanager
+def _popped(wanted: Wanted) -> Iterator[Any]:
+    """It for C; it points to texts that are kept as long as the block runs."""
+    texts = [Piece(text) for text in (wanted.group, wanted.topic, wanted.filter)]
+    told = (wanted.is_sql, wanted.ordered, wanted.any_filter)
+    yield ffi.new("struct gateway_popped *", (*(each.slice for each in texts), *told))

@@ -88,7 +88,7 @@ class WorkRegistry:
 
     def join(
         self, session: Session, name: Any, topics: list[str], *, start: str, in_hand: int, visibility_ms: int,
-        max_tries: int | None = None, key_ordered: bool = False, asked: WorkFilter = EVERYTHING,
+        max_tries: int | None = None, key_ordered: bool = False, queue_ordered: bool = False, asked: WorkFilter = EVERYTHING,
     ) -> None:
         """Makes the session a worker of the group. Asking again for the same changes nothing. asked: what it wants.
 
@@ -107,7 +107,7 @@ class WorkRegistry:
                 hint=hint("start the broker without {read_only of broker}"),
                 group=name,
             )
-        self._check_order(name, key_ordered)
+        self._check_order(name, key_ordered, queue_ordered)
         self._groups.begin(Caller.marked(session.user), name)
         wanted = sorted({self._topics.get(topic).name for topic in topics})
         before = self._plan.get(name)
@@ -118,7 +118,7 @@ class WorkRegistry:
 
         check_same(name, before, wanted, asked, is_other)
         group = PlannedGroup(_opening()) if before is None else replace(before)
-        group.paused, group.key_ordered = self._groups.paused(name), key_ordered
+        group.paused, group.key_ordered, group.queue_ordered = self._groups.paused(name), key_ordered, queue_ordered
         filtered = wanted
         wanted = self._with_retries(name, wanted)
         group.topics = [*group.topics, *(topic for topic in wanted if topic not in group.topics)]
@@ -177,23 +177,32 @@ class WorkRegistry:
                         f"cannot work in the group {name!r}: {why}", hint="open another session", name="group", value=name
                     )
 
-    def _check_order(self, name: str, key_ordered: object) -> None:
-        """Raises: SettingError; GroupInUse: messages of one key would be in two hands."""
-        if not isinstance(key_ordered, bool):
-            text = f"cannot work in the group {name!r} with key_ordered {key_ordered!r}: it is neither True nor False"
-            raise SettingError(text, name="key_ordered", value=key_ordered)
+    def _check_order(self, name: str, key_ordered: object, queue_ordered: object) -> None:
+        """Raises: SettingError; GroupInUse: messages of one key, or of one queue, would be in two hands."""
+        for setting, value in (("key_ordered", key_ordered), ("queue_ordered", queue_ordered)):
+            if not isinstance(value, bool):
+                text = f"cannot work in the group {name!r} with {setting} {value!r}: it is neither True nor False"
+                raise SettingError(text, name=setting, value=value)
+        if key_ordered and queue_ordered:
+            text = f"cannot work in the group {name!r} with key_ordered and queue_ordered True: it has one order"
+            raise SettingError(text, name="queue_ordered", value=queue_ordered)
         group = self._plan.get(name)
-        if group is None or group.key_ordered == key_ordered:
+        if group is None or (group.key_ordered, group.queue_ordered) == (key_ordered, queue_ordered):
             return
+        setting, mine, theirs = (
+            ("key_ordered", key_ordered, group.key_ordered)
+            if group.key_ordered != key_ordered
+            else ("queue_ordered", queue_ordered, group.queue_ordered)
+        )
         others = [each for each in group.workers if self._lives(each.slot, each.epoch)]
         if not others:
             return
         pids = sorted({worker.pid for worker in others})
         raise GroupInUse(
-            f"cannot work in the group {name!r} with key_ordered {key_ordered}: its {len(others)} "
+            f"cannot work in the group {name!r} with {setting} {mine}: its {len(others)} "
             f"worker{'s' if len(others) > 1 else ''}, of process {', '.join(map(str, pids[:5]))}, came with "
-            f"key_ordered {group.key_ordered}",
-            hint="give all workers of a group the same key_ordered, or close the others first",
+            f"{setting} {theirs}",
+            hint=f"give all workers of a group the same {setting}, or close the others first",
             group=name,
             members=len(others),
             pids=pids,

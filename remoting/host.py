@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from orbitmq.remoting.heartbeat import Subscription
-from orbitmq.remoting.request import Client
+from orbitmq.remoting.request import Client, Wanted
 from orbitmq.shm.control_socket import Answer as Said
 from orbitmq.shm.topic_table import TopicTable
 from orbitmq.store.tree_settings import TreeSettings
-
-if TYPE_CHECKING:
-    from orbitmq.remoting.pops import Wanted
 
 # Sends the client a request that it does not answer: code, fields, body. False: the client is gone, or does not read.
 Tell = Callable[[Client, int, Mapping[str, str], bytes], bool]
@@ -29,6 +26,16 @@ class Filters(Protocol):
         """Nobody belongs to the group any more."""
 
 
+class Loop(Protocol):
+    """What the loop pops for clients."""
+
+    def open(self, wanted: Wanted) -> None:
+        """Makes it a worker of a group, for those who pop this. Raises: as Ask."""
+
+    def waiting(self, group: str, topic: str, queue: int) -> int:
+        """How many pops wait that have named this queue; -1: none."""
+
+
 class Ask(Protocol):
     """Asks the coordinator. Raises: OrbitError: it refused. OSError: it cannot be reached now."""
 
@@ -39,7 +46,6 @@ class Ask(Protocol):
 class Host:
     """broker: its name. topics: its table. name: tells the loop what a client calls itself.
     creates: whether a send makes the topic that it lacks.
-    pop: makes the loop a worker of a group, for those who pop this; raises as ask.
     settings: those that it runs with. control: its struct control *, which outlives the gateway."""
 
     broker: str
@@ -49,6 +55,6 @@ class Host:
     filters: Filters
     name: Callable[[Client, str], None]
     creates: bool
-    pop: Callable[[Wanted], None]
+    pops: Loop
     settings: TreeSettings
     control: Any

@@ -1,19 +1,35 @@
-"""Messages that clients pop (native/remoting/gateway_pop.h): the first pop of a group's topic opens a session for it, and a
-body of acknowledgements is read here."""
+"""Messages that clients pop (native/remoting/gateway_pop.h): the first pop of a group's topic opens a session for it. Bodies of
+acknowledgements, and what clients ask about pops, are read here."""
 
 from __future__ import annotations
 
 import base64
 import binascii
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 from orbitmq.remoting.filter_text import refusal
 from orbitmq.remoting.host import Host
 from orbitmq.remoting.json_body import read_json
-from orbitmq.remoting.request import AGAIN, BAD_FILTER, NO_MESSAGE, Answer, Answers, Done, Popped, Request
+from orbitmq.remoting.request import (
+    AGAIN,
+    BAD_FILTER,
+    INVALID_PARAMETER,
+    NO_MESSAGE,
+    NO_PERMISSION,
+    TOPIC_NOT_EXIST,
+    Answer,
+    Answers,
+    Done,
+    Notice,
+    Popped,
+    Request,
+    Wanted,
+)
+from orbitmq.shm.topic_table import PERM_READ
 
-POP, BATCH_ACK = 200050, 200151
+POP, NOTIFICATION, POLLING_INFO, BATCH_ACK = 200050, 200054, 200055, 200151
+POLL_MS_MAX = 60_000
 ACKS_MAX = 65_536  # in one body, set or not ...
 ENTRIES_MAX = 4096  # ... in so many entries ...
 BODY_MAX = 1 << 20  # ... and bytes: to read more would keep everybody waiting
@@ -21,40 +37,50 @@ REPLACED = "\N{REPLACEMENT CHARACTER}"  # in place of bytes that are no UTF-8
 FROM_LAST = "1"  # initMode
 
 
-class Wanted(NamedTuple):
-    """What a pop wants. filter: as its client wrote it; "": all. tags, sql: what the dispatcher is told of it."""
-
-    group: str
-    topic: str
-    is_sql: bool
-    filter: str
-    tags: list[str]
-    sql: str
-    latest: bool
-
-
 class Pops:
     def __init__(self, host: Host) -> None:
         self._host = host
-        self.answers: Answers = {POP: self._open, BATCH_ACK: self._acknowledge}
+        self.answers: Answers = {
+            POP: self._open, BATCH_ACK: self._acknowledge, NOTIFICATION: self._notice, POLLING_INFO: self._polls,
+        }  # fmt: skip
 
     def _open(self, request: Request) -> Answer:
-        fields = request.fields
-        text, is_sql = fields.get("exp", ""), fields.get("expType") == "SQL92"
-        text = "" if text == "*" else text
-        if REPLACED in text:
-            return Answer(BAD_FILTER, "the filter is no UTF-8")
-        if REPLACED in fields["consumerGroup"]:
-            raise ValueError("the group's name is no UTF-8")
-        why = refusal(text) if is_sql and text else None
-        if why is not None:
-            return Answer(BAD_FILTER, why)
-        tags = [] if is_sql else [tag.strip() for tag in text.split("||") if tag.strip()]
-        if text and not is_sql and not tags:
-            return Answer(BAD_FILTER, f"the filter names no tag: {text!r:.80}")
-        latest = fields.get("initMode") == FROM_LAST
-        self._host.pop(Wanted(fields["consumerGroup"], fields["topic"], is_sql, text, tags, text if is_sql else "", latest))
+        wanted = _wanted(request.fields)
+        if isinstance(wanted, Answer):
+            return wanted
+        self._host.pops.open(wanted)
         return AGAIN
+
+    def _notice(self, request: Request) -> Answer | Notice:
+        fields = request.fields
+        refused = self._refusal(fields)
+        wanted = _wanted(fields, any_filter="exp" not in fields)  # RocketMQ 5.3.3's clients name none
+        poll_ms = min(max(0, int(fields["pollTime"])), POLL_MS_MAX)
+        if refused is not None:
+            return refused
+        if isinstance(wanted, Answer):
+            return wanted
+        return Notice(wanted, poll_ms)
+
+    def _polls(self, request: Request) -> Answer:
+        fields = request.fields
+        refused = self._refusal(fields)
+        if refused is not None:
+            return refused
+        count = self._host.pops.waiting(fields["consumerGroup"], fields["topic"], max(-1, int(fields["queueId"])))
+        return Answer(fields={"pollingNum": str(count)})
+
+    def _refusal(self, fields: dict[str, str]) -> Answer | None:
+        """In the order, and with the codes, of RocketMQ 5.3.3."""
+        topic, queue = self._host.topics.find(fields["topic"]), int(fields["queueId"])
+        if topic is None or topic.deleted:
+            return Answer(TOPIC_NOT_EXIST, f"topic[{fields['topic']}] not exist, apply first please!")
+        if not topic.perm & PERM_READ:
+            return Answer(NO_PERMISSION, f"the topic[{topic.name}] peeking message is forbidden")
+        if queue >= topic.queues:
+            why = f"queueId[{queue}] is illegal, topic:[{topic.name}] topicConfig.readQueueNums:[{topic.queues}]"
+            return Answer(INVALID_PARAMETER, why)
+        return None
 
     def _acknowledge(self, request: Request) -> Answer | Done:
         acks = _entries(request.body)
@@ -68,6 +94,25 @@ class Pops:
             return Done(tuple(_within(popped for each in acks for popped in _popped(each))))
         except (TypeError, KeyError, binascii.Error) as error:
             raise ValueError(f"the body names no messages: {error!r}") from error
+
+
+def _wanted(fields: dict[str, str], *, any_filter: bool = False) -> Wanted | Answer:
+    """What a pop wants; or why it cannot be had. Raises: ValueError: the group's name is no text."""
+    text, is_sql = fields.get("exp", ""), fields.get("expType") == "SQL92"
+    text = "" if text == "*" else text
+    if REPLACED in text:
+        return Answer(BAD_FILTER, "the filter is no UTF-8")
+    if REPLACED in fields["consumerGroup"]:
+        raise ValueError("the group's name is no UTF-8")
+    why = refusal(text) if is_sql and text else None
+    if why is not None:
+        return Answer(BAD_FILTER, why)
+    tags = [] if is_sql else [tag.strip() for tag in text.split("||") if tag.strip()]
+    if text and not is_sql and not tags:
+        return Answer(BAD_FILTER, f"the filter names no tag: {text!r:.80}")
+    latest, ordered = fields.get("initMode") == FROM_LAST, fields.get("order") == "true"
+    sql = text if is_sql else ""
+    return Wanted(fields["consumerGroup"], fields["topic"], is_sql, text, tags, sql, latest, ordered, any_filter)
 
 
 def groups_of(body: bytes) -> list[str]:

@@ -16,7 +16,7 @@ from orbitmq.remoting.name_server import NameServer
 from orbitmq.remoting.offsets import Offsets
 from orbitmq.remoting.pops import Pops
 from orbitmq.remoting.producers import Producers
-from orbitmq.remoting.request import NOT_SUPPORTED, SYSTEM_ERROR, Answer, Answers, Client, Done, Forward, Request
+from orbitmq.remoting.request import NOT_SUPPORTED, SYSTEM_ERROR, Answer, Answers, Client, Done, Forward, Notice, Request
 from orbitmq.remoting.send_backs import SendBacks
 from orbitmq.remoting.sends import Sends
 
@@ -45,7 +45,7 @@ class Rare:
             **Administration(host, self._clients, self._members.consumers, self.producers).answers,
         }
 
-    def answer(self, request: Request) -> Answer | Forward | Done:
+    def answer(self, request: Request) -> Answer | Forward | Done | Notice:
         """Never raises for what a client sent."""
         self.producers.hear(request)
         self._clients.hear(request)

@@ -13,6 +13,7 @@ NO_PERMISSION = 16
 TOPIC_NOT_EXIST = 17
 QUERY_NOT_FOUND = 22
 BAD_FILTER = 23
+INVALID_PARAMETER = 29
 NOT_ONLINE = 206
 NO_MESSAGE = 208
 NO_GROUP = 26
@@ -82,6 +83,30 @@ class Popped(NamedTuple):
     tries: int
 
 
+class Wanted(NamedTuple):
+    """What a pop wants. filter: as its client wrote it; "": all. tags, sql: what the dispatcher is told of it.
+    ordered: each batch of a queue once the one before it is done, or its time is over. any_filter: whatever filter the group
+    has in use; the one that is named counts if it has none."""
+
+    group: str
+    topic: str
+    is_sql: bool
+    filter: str
+    tags: list[str]
+    sql: str
+    latest: bool
+    ordered: bool
+    any_filter: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """No answer: it is answered once there is something to pop, or after poll_ms."""
+
+    wanted: Wanted
+    poll_ms: int
+
+
 @dataclass(frozen=True, slots=True)
 class Done:
     """No answer: these messages are done, and it is answered once that is noted."""
@@ -94,4 +119,4 @@ AGAIN = Answer(-1)
 
 # Answers requests of some codes. Raises: KeyError: a field is missing. ValueError: one cannot be read. OrbitError, OSError: as
 # Host.ask.
-Answers = dict[int, Callable[[Request], Answer | Forward | Done]]
+Answers = dict[int, Callable[[Request], Answer | Forward | Done | Notice]]

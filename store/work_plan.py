@@ -2,7 +2,8 @@
 it when its version in the control block has been raised (native/actors/dispatcher.h). It is the file orbitmq/work-plan, in
 msgpack:
 
-    {"generation":, "groups": {name: {"opening":, "paused":, "max_tries":, "key_ordered":, "topics": [name, ...], "closed":,
+    {"generation":, "groups": {name: {"opening":, "paused":, "max_tries":, "key_ordered":, "queue_ordered":,
+     "topics": [name, ...], "closed":,
      "queues": [[topic, queue, queue slot, opening, offset], ...],
      "workers": [[slot, epoch, topics, in hand, visibility ms, pid], ...],
      "filters": [[number, topics, [tag, ...], sql], ...]}}}
@@ -25,6 +26,7 @@ from orbitmq.shm.crash_point import crash_point
 from orbitmq.store.layout import StoreLayout
 
 TOPICS_MAX = 64
+PLAIN = ("opening", "paused", "max_tries", "key_ordered", "queue_ordered", "topics", "closed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,7 @@ class PlannedGroup:
     workers: list[PlannedWorker] = field(default_factory=list)
     closed: int = 0
     key_ordered: bool = False
+    queue_ordered: bool = False
     filters: list[PlannedFilter] = field(default_factory=list)
 
 
@@ -71,7 +74,7 @@ def load(layout: StoreLayout, generation: int) -> dict[str, PlannedGroup]:
             for name, entry in content["groups"].items():
                 queues = [(topic, queue, slot, opening, offset) for topic, queue, slot, opening, offset in entry["queues"]]
                 workers = [PlannedWorker(*worker) for worker in entry["workers"]]
-                plain = {each: entry[each] for each in ("opening", "paused", "max_tries", "key_ordered", "topics", "closed")}
+                plain = {each: entry[each] for each in PLAIN}
                 filters = [PlannedFilter(number, bits, tuple(tags), sql) for number, bits, tags, sql in entry["filters"]]
                 groups[name] = PlannedGroup(**plain, queues=queues, workers=workers, filters=filters)
     return groups
@@ -81,12 +84,7 @@ def store(layout: StoreLayout, generation: int, groups: dict[str, PlannedGroup])
     """Raises: OSError: the plan is as before."""
     entries = {
         name: {
-            "opening": group.opening,
-            "paused": group.paused,
-            "max_tries": group.max_tries,
-            "key_ordered": group.key_ordered,
-            "topics": group.topics,
-            "closed": group.closed,
+            **{each: getattr(group, each) for each in PLAIN},
             "queues": group.queues,
             "workers": [list(astuple(worker)) for worker in group.workers],
             "filters": [list(astuple(each)) for each in group.filters],

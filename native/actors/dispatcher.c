@@ -95,7 +95,7 @@ static void heed_answers(const struct dispatcher *dispatcher)
 {
     for (uint32_t g = 0; g < dispatcher->group_count; g++) {
         const struct work_group *group = dispatcher->groups[g];
-        bool heeded = order_waits(group);
+        bool heeded = order_waits(group) || group->queue_ordered;
         for (uint32_t i = 0; i < group->queue_count; i++)
             heeded |= group->queues[i]->frontier - group->queues[i]->floor >= WORK_WINDOW;
         for (uint32_t i = 0; i < group->worker_count; i++) {

@@ -42,10 +42,13 @@ void dispatcher_missing(struct dispatcher *dispatcher, char name[128]);
 
 /* A plan of this version follows. */
 void dispatcher_begin(struct dispatcher *dispatcher, uint32_t version);
+/* What waits for what in a group: nothing; a message for those of its key before it; or each run of a queue for the one before it. */
+enum work_order { WORK_ORDER_NONE = 0, WORK_ORDER_KEY = 1, WORK_ORDER_QUEUE = 2 };
+#define WORK_RUN_MAX 32u /* messages of such a run, as many as RocketMQ's clients pop at once */
 /* Returns the group's number for the two calls below; -1: no memory. opening: never 0, another one each time the group begins to work.
- * key_ordered: changes only while it has no workers. */
+ * order: changes only while it has no workers. */
 int32_t dispatcher_group(struct dispatcher *dispatcher, uint64_t opening, const char *name, bool paused, uint32_t max_tries,
-                         bool key_ordered);
+                         enum work_order order);
 /* topic: number of its topic within the group, below 64. offset: where the group is, if the file does not say better. Returns 0 or an errno:
  * the queue is not handed out then. */
 int dispatcher_queue(struct dispatcher *dispatcher, int32_t group, uint32_t slot, uint32_t topic, const char *path, uint64_t opening,

@@ -48,6 +48,8 @@ static uint32_t choose(struct dispatcher *dispatcher, struct work_group *group, 
             note->range[ranges++] =
                 (struct work_range){.opening = group->opening, .first = first, .queue = queue->slot, .count = count};
             most -= count;
+            if (group->queue_ordered)
+                break; /* they are not marked yet, and those behind them wait */
         }
     }
     group->queue_turn = (group->queue_turn + 1) % group->queue_count;

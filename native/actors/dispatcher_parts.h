@@ -78,6 +78,7 @@ struct work_group {
     uint64_t missing_ms; /* its topics were asked for; not again before */
     uint64_t missing_since_ms; /* ... for the first time; 0: none is missing, as far as is known */
     struct order *order; /* of a key-ordered group; else NULL */
+    bool queue_ordered;  /* a queue's messages go in runs, one after the other: see work_queue_busy */
     bool puts;           /* its name leaves room for topics of its own */
     bool replays;        /* a predecessor may have applied an answer that is still in a worker's ring */
     bool paused, named;
@@ -186,6 +187,8 @@ void work_queue_pass(struct work_queue *queue, uint64_t offset);
 void work_queue_raise(struct work_queue *queue);
 /* Where the messages end that can be handed out, for now. */
 uint64_t work_queue_end(const struct work_queue *queue);
+/* Of a group that is queue-ordered: somebody has one of its messages, or one waits, so that no later one is handed out. */
+bool work_queue_busy(const struct work_queue *queue);
 /* Messages that could be handed out now. */
 uint64_t work_queue_available(const struct work_queue *queue);
 /* Up to `most` consecutive free messages, handed out equally often before: returns how many, from *first on. They are not marked, and

@@ -86,7 +86,7 @@ void dispatcher_begin(struct dispatcher *dispatcher, uint32_t version)
 }
 
 int32_t dispatcher_group(struct dispatcher *dispatcher, uint64_t opening, const char *name, bool paused, uint32_t max_tries,
-                         bool key_ordered)
+                         enum work_order order)
 {
     uint32_t at = 0;
     while (at < dispatcher->group_count && dispatcher->groups[at]->opening != opening)
@@ -105,7 +105,8 @@ int32_t dispatcher_group(struct dispatcher *dispatcher, uint64_t opening, const 
     dispatcher->groups[at]->max_tries = max_tries;
     dispatcher->groups[at]->missing_ms = 0;
     dispatcher->groups[at]->named = true;
-    if (!order_set(dispatcher, dispatcher->groups[at], key_ordered))
+    dispatcher->groups[at]->queue_ordered = order == WORK_ORDER_QUEUE;
+    if (!order_set(dispatcher, dispatcher->groups[at], order == WORK_ORDER_KEY))
         return -1;
     return (int32_t)at;
 }

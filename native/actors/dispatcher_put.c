@@ -34,8 +34,9 @@ void dispatcher_fail(struct work_queue *queue, uint64_t offset, uint64_t word, u
 {
     struct dispatcher *dispatcher = queue->dispatcher;
     const bool puts = dispatcher->partings && queue->group->puts;
-    /* Others of its key wait behind it, so it comes again in place. */
-    const bool stays = delay_ms != WORK_BACK_OFF || (queue->nodes && !order_is_free(queue, offset));
+    /* Others of its key or its queue wait behind it, so it comes again in place. */
+    const bool waited_for = queue->group->queue_ordered || (queue->nodes && !order_is_free(queue, offset));
+    const bool stays = delay_ms != WORK_BACK_OFF || waited_for;
     if (!puts || (stays && !dispatcher_gives_up(queue, tries))) {
         work_queue_free(queue, offset, word, tries, delay_ms == WORK_BACK_OFF ? back_off_ms(tries) : delay_ms, now_ms);
         return;

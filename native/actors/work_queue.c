@@ -306,6 +306,18 @@ uint64_t work_queue_end(const struct work_queue *queue)
     return max < most ? max : most;
 }
 
+/* The words say it, so it holds for a successor, too. There are few between floor and frontier: one run, and what was handed out before the
+ * group was queue-ordered. */
+bool work_queue_busy(const struct work_queue *queue)
+{
+    for (uint64_t at = queue->floor; at < queue->frontier; at++) {
+        const enum work_state state = work_state_of(work_load(queue, at));
+        if (state != WORK_FREE && state != WORK_DONE)
+            return true;
+    }
+    return false;
+}
+
 uint64_t work_queue_available(const struct work_queue *queue)
 {
     if (queue->nodes)
@@ -313,7 +325,10 @@ uint64_t work_queue_available(const struct work_queue *queue)
     if (queue->short_ms && queue->short_ms > clock_ms())
         return 0;
     const uint64_t end = work_queue_end(queue);
-    return queue->free + (end > queue->frontier ? end - queue->frontier : 0);
+    const uint64_t sum = queue->free + (end > queue->frontier ? end - queue->frontier : 0);
+    if (!queue->group->queue_ordered || !sum)
+        return sum;
+    return work_queue_busy(queue) ? 0 : sum < WORK_RUN_MAX ? sum : WORK_RUN_MAX;
 }
 
 void work_queue_pass(struct work_queue *queue, uint64_t offset)
@@ -419,6 +434,11 @@ uint32_t work_queue_find(struct work_queue *queue, uint32_t most, uint64_t *firs
         return count;
     }
     bool over = false;
+    if (queue->group->queue_ordered) {
+        if (work_queue_busy(queue))
+            return 0;
+        most = most < WORK_RUN_MAX ? most : WORK_RUN_MAX;
+    }
     const uint32_t count = queue->free > 0 ? find_free(queue, most, first, tries, &over) : 0;
     return count || over ? count : find_fresh(queue, most, first, tries);
 }

@@ -27,8 +27,10 @@ bool dispatcher_load(struct dispatcher *dispatcher);
 void dispatcher_missing(struct dispatcher *dispatcher, char *name);
 void dispatcher_boot(struct dispatcher *dispatcher, const uint8_t *boot);
 void dispatcher_begin(struct dispatcher *dispatcher, uint32_t version);
+enum work_order { WORK_ORDER_NONE, WORK_ORDER_KEY, WORK_ORDER_QUEUE, ... };
+#define WORK_RUN_MAX ...
 int32_t dispatcher_group(struct dispatcher *dispatcher, uint64_t opening, const char *name, bool paused, uint32_t max_tries,
-                         bool key_ordered);
+                         enum work_order order);
 int dispatcher_queue(struct dispatcher *dispatcher, int32_t group, uint32_t slot, uint32_t topic, const char *path, uint64_t opening,
                      uint64_t offset);
 int dispatcher_worker(struct dispatcher *dispatcher, int32_t group, uint32_t slot, uint32_t epoch, uint64_t topics, uint32_t most,

@@ -58,10 +58,13 @@ void gateway_guard(struct gateway *gateway, struct acl *acl);
 bool gateway_permits(const struct gateway *gateway, const struct gateway_request *request, bool group, struct slice name);
 struct gateway_popped {
     struct slice group, topic, filter;
-    bool sql;
+    bool sql, ordered, any;
 };
 bool gateway_pop_known(const struct gateway *gateway, const struct gateway_popped *what);
 bool gateway_pop_open(struct gateway *gateway, const struct gateway_popped *what, void *memory, const struct session_shape *shape);
+bool gateway_pop_may(const struct gateway *gateway, const struct gateway_request *request);
+bool gateway_pop_notice(struct gateway *gateway, const struct gateway_request *request, const struct gateway_popped *what, uint32_t poll_ms);
+uint32_t gateway_pops_waiting(const struct gateway *gateway, struct slice group, struct slice topic, int64_t queue);
 struct gateway_pop_end {
     void *memory;
     uint32_t slot, epoch;

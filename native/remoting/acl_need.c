@@ -8,7 +8,7 @@
 
 enum code {
     SEND = 10, PULL = 11, QUERY_MESSAGE = 12, COMMIT = 15, UNREGISTER = 35, BACK = 36, MEMBERS = 38, SEND_V2 = 310, SEND_BATCH = 320,
-    LITE_PULL = 361, POP = 200050, POP_ACK = 200051, POP_CHANGE = 200053,
+    LITE_PULL = 361, POP = 200050, POP_ACK = 200051, POP_CHANGE = 200053, POP_NOTICE = 200054, POLLING_INFO = 200055,
     ROUTE = 105, CLUSTER = 106,
     PUT_ACCOUNT = 50, DELETE_ACCOUNT = 51, ACCOUNTS_VERSION = 52, PUT_ADDRESSES = 53, LIST_ACCOUNTS = 54,
     MAKE_TOPIC = 17, CHANGE_CONFIG = 25, MAKE_GROUP = 200, SET_REQUEST_MODE = 401, DELETE_GROUP = 207, DELETE_TOPIC = 215,
@@ -45,6 +45,8 @@ struct acl_need acl_need(const struct remoting_header *header)
     case PULL:
     case LITE_PULL:
     case POP:
+    case POP_NOTICE:
+    case POLLING_INFO:
     case COMMIT:
         acl_need_topic(&needs, remoting_field(header, "topic"), ACL_SUB);
         need(&needs, true, remoting_field(header, "consumerGroup"), ACL_SUB);

@@ -130,15 +130,23 @@ void gateway_guard(struct gateway *gateway, struct acl *acl);
 /* Whether who has sent this request may read for this group, or from this topic; for names that stand in the body. */
 bool gateway_permits(const struct gateway *gateway, const struct gateway_request *request, bool group, struct slice name);
 
-/* What is popped by somebody: the group, the topic, and which of its messages; no text: all. */
+/* What is popped by somebody: the group, the topic, and which of its messages; no text: all. ordered: each batch of a queue once the one before
+ * it is done, or its time is over. any: whatever filter is in use; filter and sql are those to begin with if there is none. */
 struct gateway_popped {
     struct slice group, topic, filter;
-    bool sql;
+    bool sql, ordered, any;
 };
 /* A session that is a worker of the group, by which the gateway hands out: `memory` is the session of this shape, mapped read-write until
  * gateway_pop_over names it. False: no memory, or too many. */
 bool gateway_pop_known(const struct gateway *gateway, const struct gateway_popped *what); /* there is one */
 bool gateway_pop_open(struct gateway *gateway, const struct gateway_popped *what, void *memory, const struct session_shape *shape);
+
+/* Whether the client that has asked this may have another such session opened. */
+bool gateway_pop_may(const struct gateway *gateway, const struct gateway_request *request);
+/* Instead of an answer: it is told when there is a message to pop, or after poll_ms that there is none. False: nothing was opened for this. */
+bool gateway_pop_notice(struct gateway *gateway, const struct gateway_request *request, const struct gateway_popped *what, uint32_t poll_ms);
+/* Pops of the group and topic that wait, and have named this queue; -1: none. */
+uint32_t gateway_pops_waiting(const struct gateway *gateway, struct slice group, struct slice topic, int64_t queue);
 
 /* A session of which the gateway has no more use, to be closed and unmapped. False: no more. */
 struct gateway_pop_end {

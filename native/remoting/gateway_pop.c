@@ -1,5 +1,6 @@
 /* Pops: POP_MESSAGE (200050). Each waits in its link until something was handed out, or its time is over. gateway_pop.h has the whole. */
 #include "base/crash_point.h"
+#include "base/hash.h"
 #include "remoting/gateway_pop.h"
 
 #include <stdlib.h>
@@ -8,7 +9,7 @@
 
 static bool is(struct slice text, const char *word) { return text.size == strlen(word) && memcmp(text.data, word, text.size) == 0; }
 
-static bool hold(struct pop_link *link, const struct pop_wait *wait)
+bool pop_hold(struct pop_link *link, const struct pop_wait *wait)
 {
     if (link->wait_count == link->wait_room) {
         const uint32_t room = link->wait_room ? 2 * link->wait_room : 16;
@@ -21,6 +22,11 @@ static bool hold(struct pop_link *link, const struct pop_wait *wait)
     link->waits[link->wait_count++] = *wait;
     CRASH_POINT("gateway_pop_held");
     return true;
+}
+
+uint64_t pop_poll_ms(int64_t asked)
+{
+    return asked < POP_POLL_MS_MIN ? POP_POLL_MS_MIN : asked > POP_POLL_MS_MAX ? POP_POLL_MS_MAX : (uint64_t)asked;
 }
 
 /* What the request says; false: it was refused. */
@@ -40,24 +46,33 @@ static bool read_wait(struct gateway *gateway, const struct gateway_asker *asker
         why = "it wants fewer than 1 or more than 32 messages";
     else if (invisible < 1 || invisible > (int64_t)POP_INVISIBLE_MS_MAX)
         why = "the invisible time lies outside 1 ms to 11 hours";
-    else if (is(remoting_field(header, "order"), "true"))
-        why = "messages cannot be popped in order; pull them, or use workers with key_ordered";
     if (why) {
         gateway_refuse(gateway, asker, GATEWAY_ILLEGAL, why);
         return false;
     }
-    const uint64_t poll_ms = poll < POP_POLL_MS_MIN ? POP_POLL_MS_MIN : poll > POP_POLL_MS_MAX ? POP_POLL_MS_MAX : (uint64_t)poll;
-    *wait = (struct pop_wait){
-        .asker = *asker, .most = (uint32_t)most, .invisible_ms = (uint64_t)invisible, .until_ms = clock_ms() + poll_ms};
+    *wait = (struct pop_wait){.asker = *asker, .most = (uint32_t)most, .queue = queue < 0 ? -1 : (int32_t)queue,
+                              .invisible_ms = (uint64_t)invisible, .until_ms = clock_ms() + pop_poll_ms(poll)};
     return true;
 }
 
-static uint32_t opened_by(const struct gateway *gateway, const struct connection *connection)
+uint32_t pop_opened_by(const struct gateway *gateway, const struct connection *connection)
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < gateway->pop_count; i++)
         count += gateway->pops[i]->opener == connection->index && gateway->pops[i]->opener_epoch == connection->epoch;
     return count;
+}
+
+/* A client that got no answer asks again by the same attemptId. What the answer had goes back, and is not counted as delivered; a moment later, so
+ * that the receipts differ. */
+static void repeat(struct pop_link *link, uint64_t attempt)
+{
+    struct pop_lease *lease;
+    for (uint32_t position = 0; attempt && (lease = pop_leases_next(&link->leases, &position));)
+        if (lease->attempt == attempt) {
+            lease->repeats = true;
+            pop_leases_move(&link->leases, lease, clock_ms() + 2);
+        }
 }
 
 enum gateway_served gateway_pop(struct gateway *gateway, const struct gateway_asker *asker, const struct remoting_header *header)
@@ -67,7 +82,6 @@ enum gateway_served gateway_pop(struct gateway *gateway, const struct gateway_as
     if (asker->one_way)
         return GATEWAY_SERVED; /* nobody would get the messages */
     const struct slice group = remoting_field(header, "consumerGroup"), name = remoting_field(header, "topic");
-    struct slice filter = remoting_field(header, "exp");
     const struct topic_entry *const topic = gateway_topic(gateway, name, &index);
     if (!topic) {
         gateway_refuse(gateway, asker, GATEWAY_NO_TOPIC, "the topic does not exist");
@@ -80,11 +94,14 @@ enum gateway_served gateway_pop(struct gateway *gateway, const struct gateway_as
     }
     if (!read_wait(gateway, asker, header, topic, &wait))
         return GATEWAY_SERVED;
-    if (is(filter, "*"))
-        filter.size = 0;
+    struct gateway_popped what = {.group = group, .topic = name, .filter = remoting_field(header, "exp"),
+                                  .sql = is(remoting_field(header, "expType"), "SQL92"),
+                                  .ordered = is(remoting_field(header, "order"), "true")};
+    if (is(what.filter, "*"))
+        what.filter.size = 0;
     const struct connection *const connection = gateway->connections[asker->connection];
-    struct pop_link *const link = pop_link_find(gateway, group, name, is(remoting_field(header, "expType"), "SQL92"), filter);
-    if (!link && !connection->prepared && opened_by(gateway, connection) >= POP_LINKS_OF_ONE) {
+    struct pop_link *const link = pop_link_find(gateway, &what);
+    if (!link && !connection->prepared && pop_opened_by(gateway, connection) >= POP_LINKS_OF_ONE) {
         gateway_refuse(gateway, asker, GATEWAY_SYSTEM_ERROR, "this connection pops other groups, topics or filters already, as many as one may");
         return GATEWAY_SERVED;
     }
@@ -99,7 +116,11 @@ enum gateway_served gateway_pop(struct gateway *gateway, const struct gateway_as
         link->opener = connection->index;
         link->opener_epoch = connection->epoch;
     }
-    if (!hold(link, &wait))
+    const struct slice attempt = remoting_field(header, "attemptId");
+    if (what.ordered && attempt.size)
+        wait.attempt = (uint64_t)hash_bytes(HASH_BEGIN, attempt.data, attempt.size) << 32 | hash_bytes(~HASH_BEGIN, attempt.data, attempt.size) | 1;
+    repeat(link, wait.attempt);
+    if (!pop_hold(link, &wait))
         pop_refuse(gateway, asker, GATEWAY_POLLING_FULL, "POLLING_FULL", wait.invisible_ms);
     return GATEWAY_SERVED;
 }
@@ -111,7 +132,7 @@ static void lapse(struct pop_link *link, uint64_t now)
     struct pop_lease lease;
     for (uint32_t position = 0; pop_leases_lapsed(&link->leases, now, &position, &lease);) {
         CRASH_POINT("gateway_pop_lapsed");
-        pop_link_answer(link, WORK_NACK, lease.slot, lease.opening, lease.offset, 1, 0, NULL);
+        pop_link_answer(link, lease.repeats ? WORK_GIVE_BACK : WORK_NACK, lease.slot, lease.opening, lease.offset, 1, 0, NULL);
     }
 }
 
@@ -133,12 +154,20 @@ static bool serve(struct gateway *gateway, struct pop_link *link, struct pop_wai
         connection->holds_full = true;
         return false;
     }
-    while (!wait->full && !gateway->stopping && !link->lost && !link->crowded && !connection->finished && link->stock_count)
+    const bool serves = !wait->full && !gateway->stopping && !link->lost && !connection->finished;
+    if (wait->notice && serves && !link->crowded && link->stock_count) {
+        gateway_tell_notice(gateway, &wait->asker, true, false);
+        return true;
+    }
+    while (!wait->notice && serves && !link->lost && !link->crowded && link->stock_count)
         if (pop_serve(gateway, link, wait))
             return true;
     if (now < wait->until_ms && !gateway->stopping && !link->lost && !connection->finished)
         return false;
-    pop_refuse(gateway, &wait->asker, GATEWAY_POLLING_TIMEOUT, "NO_MESSAGE_IN_QUEUE", wait->invisible_ms);
+    if (wait->notice)
+        gateway_tell_notice(gateway, &wait->asker, false, false);
+    else
+        pop_refuse(gateway, &wait->asker, GATEWAY_POLLING_TIMEOUT, "NO_MESSAGE_IN_QUEUE", wait->invisible_ms);
     return true;
 }
 
@@ -147,6 +176,7 @@ static uint32_t look_at(struct gateway *gateway, struct pop_link *link, uint64_t
     const uint64_t given = link->given;
     const bool taken = pop_link_take(gateway, link);
     uint32_t done = 0, left = 0;
+    bool notices = false;
     link->open = 0;
     link->asked = 0;
     lapse(link, now);
@@ -158,10 +188,12 @@ static uint32_t look_at(struct gateway *gateway, struct pop_link *link, uint64_t
         }
         const struct pop_wait *const wait = &link->waits[i];
         link->open += !wait->full;
-        link->asked += wait->full ? 0 : wait->most;
+        link->asked += wait->full || wait->notice ? 0 : wait->most;
+        notices |= !wait->full && wait->notice;
         link->waits[left++] = *wait;
     }
     link->wait_count = left;
+    link->asked += notices ? POP_MOST : 0; /* as many as the pop that follows may want; for all of them */
     if (done)
         link->used_ms = now;
     const bool unwanted = link->stock_count && (link->crowded || (!link->open && (gateway->stopping || now - link->used_ms >= POP_STOCK_MS)));

@@ -5,9 +5,15 @@
  * lease: it gives the message back as failed (WORK_NACK), and only behind that, in the order of the ring of answers, can the dispatcher hand
  * it out again. No receipt of an earlier delivery can meet a later one in between.
  *
+ * Of a group that pops in order, the dispatcher hands out no message of a queue while an earlier batch of it is in hand (work_queue_busy). One
+ * answer has one batch, so what a pop does not take of a range goes back at once.
+ *
+ * A reset of the group makes all that was handed out before nobody's. Then the queue has another opening, by which the dispatcher tells answers,
+ * so that a receipt from before it counts for no later delivery.
+ *
  *   handed out -> stock -> leased -> acknowledged -> applied, and its client is told
  *                    |        '----> lapsed: nacked, and handed out again with one delivery more
- *                    '----> given back: nobody waits for it
+ *                    '----> given back: nobody waits for it, or others of its batch were leased
  */
 #ifndef ORBITMQ_GATEWAY_POP_H
 #define ORBITMQ_GATEWAY_POP_H
@@ -51,10 +57,13 @@ struct pop_range {
     uint32_t slot, opening, count, tries;
 };
 
-/* A pop that waits for messages. */
+/* A pop that waits for messages, or a notice, which takes none. */
 struct pop_wait {
     struct gateway_asker asker;
     uint32_t most;
+    int32_t queue;             /* that it has named; -1: none */
+    uint64_t attempt;          /* a hash of that by which it may be asked again, of a pop in order; or 0 */
+    bool notice;
     bool full;                 /* at the last look its client did not read */
     uint64_t invisible_ms, until_ms;
 };
@@ -62,7 +71,7 @@ struct pop_wait {
 struct pop_link {
     uint8_t *name;             /* group, topic and filter, one behind the other */
     struct slice group, topic, filter;
-    bool sql;
+    bool sql, ordered;
     struct work_link *work;
     void *memory;              /* of its session; Python's */
     uint32_t slot, epoch;      /* of its session */
@@ -84,6 +93,9 @@ struct pop_link {
 };
 
 /* gateway_pop.c: requests for messages. */
+uint64_t pop_poll_ms(int64_t asked); /* how long one waits */
+bool pop_hold(struct pop_link *link, const struct pop_wait *wait); /* false: there is no room */
+uint32_t pop_opened_by(const struct gateway *gateway, const struct connection *connection); /* links */
 enum gateway_served gateway_pop(struct gateway *gateway, const struct gateway_asker *asker, const struct remoting_header *header);
 /* Serves whom it can. Returns how much was done. */
 uint32_t gateway_look_at_pops(struct gateway *gateway);
@@ -102,12 +114,15 @@ bool pop_serve(struct gateway *gateway, struct pop_link *link, const struct pop_
 /* Answers a pop without messages. */
 void pop_refuse(struct gateway *gateway, const struct gateway_asker *asker, int32_t code, const char *status, uint64_t invisible_ms);
 
+/* gateway_pop_notice.c */
+void gateway_tell_notice(struct gateway *gateway, const struct gateway_asker *asker, bool has, bool full);
+
 /* gateway_pop_settle.c: acknowledgements and changes of the invisible time. */
 enum gateway_served gateway_pop_ack(struct gateway *gateway, const struct gateway_asker *asker, const struct remoting_header *header);
 enum gateway_served gateway_pop_change(struct gateway *gateway, const struct gateway_asker *asker, const struct remoting_header *header);
 
 /* pop_link.c */
-struct pop_link *pop_link_find(const struct gateway *gateway, struct slice group, struct slice topic, bool sql, struct slice filter);
+struct pop_link *pop_link_find(const struct gateway *gateway, const struct gateway_popped *what);
 void pop_link_free(struct pop_link *link);
 /* Takes what was handed out, and what was refused. */
 bool pop_link_take(struct gateway *gateway, struct pop_link *link);
@@ -119,9 +134,9 @@ void pop_link_put(struct pop_link *link);
 /* Tells clients whose acknowledgements the dispatcher has applied. Returns how many. */
 uint32_t pop_link_tell(struct gateway *gateway, struct pop_link *link);
 void pop_link_give_back(struct pop_link *link);
+/* Gives back what is left of the first range of the stock. */
+void pop_link_give_back_rest(struct pop_link *link);
 /* Has the dispatcher refuse what it holds to be nobody's any more: it lets go of what is purged, or what the group is moved past, without a word. */
 void pop_link_check(struct pop_link *link, uint64_t now_ms);
 
 #endif
-/* Gives back what is left of the first range of the stock. */
-void pop_link_give_back_rest(struct pop_link *link);

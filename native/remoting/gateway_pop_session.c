@@ -27,7 +27,7 @@ static void ask_for_rings(struct gateway *gateway, const struct pop_link *link, 
 
 bool gateway_pop_known(const struct gateway *gateway, const struct gateway_popped *what)
 {
-    return pop_link_find(gateway, what->group, what->topic, what->sql, what->filter);
+    return pop_link_find(gateway, what);
 }
 
 bool gateway_pop_open(struct gateway *gateway, const struct gateway_popped *what, void *memory, const struct session_shape *shape)
@@ -48,6 +48,7 @@ bool gateway_pop_open(struct gateway *gateway, const struct gateway_popped *what
     link->topic = keep(&to, what->topic);
     link->filter = keep(&to, what->filter);
     link->sql = what->sql;
+    link->ordered = what->ordered;
     link->memory = memory;
     link->slot = shape->slot;
     link->epoch = shape->epoch;

@@ -158,16 +158,18 @@ enum gateway_served gateway_pop_change(struct gateway *gateway, const struct gat
     }
     const uint64_t now = clock_ms();
     const int64_t moment = pop_moment(gateway);
-    pop_leases_move(&link->leases, lease, now + (uint64_t)invisible + 3); /* so the wall clock has passed the new receipt's moment, too */
+    pop_leases_move(&link->leases, lease, now + (uint64_t)invisible + 3); /* so the wall clock has passed the receipt's moment, too */
     if (lease->held_ms < lease->until_ms + POP_MARGIN_MS) {
         pop_link_answer(link, WORK_EXTEND, lease->slot, lease->opening, lease->offset, 1, POP_HELD_MS, NULL);
         lease->held_ms = now + POP_HELD_MS;
     }
     link->used_ms = now;
-    lease->pop_ms = moment > lease->pop_ms ? moment : lease->pop_ms + 1; /* within one millisecond the receipts differ, too */
+    lease->repeats = false;
+    if (!link->ordered) /* as with RocketMQ, the receipt of a pop in order stays */
+        lease->pop_ms = moment > lease->pop_ms ? moment : lease->pop_ms + 1; /* within one millisecond the receipts differ, too */
     struct remoting_header *const answer = gateway_begin(gateway, GATEWAY_SUCCESS, NULL);
     gateway_add_number(answer, "popTime", lease->pop_ms, &numbers[0]);
-    gateway_add_number(answer, "invisibleTime", invisible, &numbers[1]);
+    gateway_add_number(answer, "invisibleTime", link->ordered ? moment + invisible - lease->pop_ms : invisible, &numbers[1]);
     gateway_add_number(answer, "reviveQid", lease->tries, &numbers[2]);
     gateway_finish(gateway, asker, NULL, 0);
     return GATEWAY_SERVED;

@@ -15,8 +15,10 @@ struct pop_lease {
     uint64_t until_ms; /* CLOCK_MONOTONIC; 0: the entry is free */
     uint64_t held_ms;  /* until then the dispatcher leaves it with us, CLOCK_MONOTONIC */
     int64_t pop_ms;    /* as the client was told, CLOCK_REALTIME */
+    uint64_t attempt;  /* a hash of the pop's name by which it may be asked again, or 0 */
     uint32_t slot, tries;
     uint32_t opening;  /* of the hand-out (shared/work_ring.h) */
+    bool repeats;      /* that pop is asked again: the message goes back as one that was not delivered */
     uint32_t next;     /* of the same bucket, or free */
 };
 

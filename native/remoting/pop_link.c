@@ -8,11 +8,12 @@
 
 static bool same(struct slice a, struct slice b) { return a.size == b.size && (!a.size || memcmp(a.data, b.data, a.size) == 0); }
 
-struct pop_link *pop_link_find(const struct gateway *gateway, struct slice group, struct slice topic, bool sql, struct slice filter)
+struct pop_link *pop_link_find(const struct gateway *gateway, const struct gateway_popped *what)
 {
     for (uint32_t i = 0; i < gateway->pop_count; i++) {
         struct pop_link *const link = gateway->pops[i];
-        if (!link->lost && link->sql == sql && same(link->group, group) && same(link->topic, topic) && same(link->filter, filter))
+        if (!link->lost && link->ordered == what->ordered && same(link->group, what->group) && same(link->topic, what->topic) &&
+            (what->any || (link->sql == what->sql && same(link->filter, what->filter))))
             return link;
     }
     return NULL;

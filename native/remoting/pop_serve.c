@@ -16,7 +16,7 @@
 
 struct fields {
     struct gateway_number numbers[4];
-    char start[64], offsets[OFFSETS_ROOM];
+    char start[64], offsets[OFFSETS_ROOM], counts[64];
 };
 
 static struct remoting_header *begin(struct gateway *gateway, struct fields *fields, int32_t code, const char *status, int64_t pop_ms,
@@ -73,6 +73,8 @@ static void used(struct pop_link *link, uint32_t count)
     link->stock_count -= count;
     if (!range->count)
         link->stock_from++;
+    else if (link->ordered && count)
+        pop_link_give_back_rest(link); /* it waits for what was taken */
 }
 
 /* What of [from, to) is not there any more is done. */
@@ -126,6 +128,8 @@ bool pop_serve(struct gateway *gateway, struct pop_link *link, const struct pop_
         lease->pop_ms = pop_ms;
         lease->tries = tries;
         lease->opening = range.opening;
+        lease->attempt = wait->attempt;
+        lease->repeats = false;
         pass_over(link, &range, next, ref->queue_offset);
         next = ref->queue_offset + 1;
         count += tried_record(ref, &sizes[served], times, pieces + count);
@@ -138,6 +142,10 @@ bool pop_serve(struct gateway *gateway, struct pop_link *link, const struct pop_
         snprintf(fields.start, sizeof fields.start, "%d %" PRIu32 " %" PRIu64, mark, queue_id, reader->refs[0].queue_offset);
         gateway_add_text(header, "startOffsetInfo", fields.start);
         gateway_add_text(header, "msgOffsetInfo", fields.offsets);
+        if (link->ordered) { /* how often they came before, which clients of older versions read there */
+            snprintf(fields.counts, sizeof fields.counts, "%d %" PRIu32 " %" PRIu32, mark, queue_id, tries - 1);
+            gateway_add_text(header, "orderCountInfo", fields.counts);
+        }
         CRASH_POINT("pop_serve_leased");
         gateway_finish(gateway, &wait->asker, pieces, count);
         CRASH_POINT("pop_serve_answered");

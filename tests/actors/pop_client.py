@@ -10,7 +10,7 @@ from tests.actors.remoting_client import Remote, Said, records
 from tests.actors.test_gateway import body_of
 from tests.waiting import until
 
-POP, ACK, CHANGE, BATCH_ACK = 200050, 200051, 200053, 200151
+POP, ACK, CHANGE, NOTIFICATION, POLLING_INFO, BATCH_ACK = 200050, 200051, 200053, 200054, 200055, 200151
 SUCCESS, NO_MESSAGE, POLLING_TIMEOUT = 0, 208, 210
 TRIES_AT = 72
 
@@ -42,13 +42,25 @@ class Popper:
 
     def put(self, most: int = 32, poll_ms: int = 15_000, *, spoil: bool = False, **more: object) -> int:
         """Asks, and does not wait. spoil: QQ is bytes that are no text. Returns the request's number."""
-        fields = {"consumerGroup": self.group, "topic": self.topic, "queueId": -1, "maxMsgNums": most}
-        fields |= {"invisibleTime": self.invisible_ms, "pollTime": poll_ms, "bornTime": int(1000 * time.time()), "initMode": 0}
-        fields |= {"expType": "TAG", "exp": "*", "order": "false", **self._more, **more}
+        fields = self.pop_fields(most, poll_ms, **more)
         if not spoil:
             return self.remote.put(POP, **fields)
         self.remote.socket.sendall(self.remote.frame(POP, **fields).replace(b"QQ", b"\xff\xfe"))
         return -1
+
+    def pop_fields(self, most: int = 32, poll_ms: int = 15_000, **more: object) -> dict[str, object]:
+        fields = {"consumerGroup": self.group, "topic": self.topic, "queueId": -1, "maxMsgNums": most}
+        fields |= {"invisibleTime": self.invisible_ms, "pollTime": poll_ms, "bornTime": int(1000 * time.time()), "initMode": 0}
+        return {**fields, "expType": "TAG", "exp": "*", "order": "false", **self._more, **more}
+
+    def notice(self, poll_ms: int = 15_000, **more: object) -> dict[str, object]:
+        """The fields of a question whether there is a message."""
+        place = {"consumerGroup": self.group, "topic": self.topic, "queueId": -1, "pollTime": poll_ms, "bornTime": 0}
+        return {**place, **more}
+
+    def has(self, poll_ms: int = 15_000, **more: object) -> bool:
+        """Whether there is a message."""
+        return told(self.remote.ask(NOTIFICATION, **self.notice(poll_ms, **more)))
 
     def take(self) -> list[Popped]:
         """The answer to a pop that was put."""
@@ -81,6 +93,12 @@ class Popper:
         topic = self.topic if mark == "0" else f"%RETRY%{self.group}_{self.topic}"
         place = {"topic": topic, "queueId": popped.queue, "offset": popped.offset}
         return {"consumerGroup": self.group, "extraInfo": popped.receipt, **place}
+
+
+def told(said: Said) -> bool:
+    """Whether there is a message, as the broker has answered."""
+    assert (said.code, said.fields["pollingFull"]) == (SUCCESS, "false"), said
+    return {"true": True, "false": False}[said.fields["hasMsg"]]
 
 
 def popped(said: Said) -> list[Popped]:

@@ -19,7 +19,7 @@ import orbitmq
 from orbitmq.actors.guard import Guard
 from orbitmq.errors import SettingError
 from orbitmq.native._core import ffi, lib
-from tests.actors.pop_client import ACK, BATCH_ACK, POP
+from tests.actors.pop_client import ACK, BATCH_ACK, NOTIFICATION, POLLING_INFO, POP
 from tests.actors.remoting_client import CLUSTER, HEARTBEAT, PULL, QUERY_OFFSET, ROUTE, SEND_V2, UNREGISTER, Remote, records
 from tests.actors.remoting_kinds import Signing
 from tests.native.remoting_model import BINARY, JSON
@@ -146,7 +146,7 @@ def test_what_python_answers(broker: orbitmq.Broker) -> None:
 
 
 def test_who_may_pop(broker: orbitmq.Broker) -> None:
-    """And acknowledge, one by one or many in one body."""
+    """And acknowledge, one by one or many in one body, and ask whether there is something to pop."""
     ack = {"t": "t", "r": "0", "so": 0, "q": 0, "rq": 1, "pt": 1, "b": "AQ=="}
     times = {"invisibleTime": 1000, "pollTime": 15_000, "bornTime": 0}
     pop = {"topic": "t", "queueId": -1, "maxMsgNums": 1, "initMode": 0, **times}
@@ -160,6 +160,8 @@ def test_who_may_pop(broker: orbitmq.Broker) -> None:
             bodies = [json.dumps({"acks": [{**ack, name: group}]}).encode() for name in ("c", "consumerGroup")]
             said = [consumer.ask(POP, consumerGroup=group, **pop), consumer.ask(ACK, consumerGroup=group, **receipt)]
             said += [consumer.ask(BATCH_ACK, body) for body in bodies]
+            asks = {"topic": "t", "queueId": -1, "pollTime": 1, "bornTime": 0, "consumerGroup": group}
+            said += [consumer.ask(code, **asks) for code in (NOTIFICATION, POLLING_INFO)]
             if allowed:
                 assert {each.code for each in said} == {SUCCESS}
             else:

@@ -21,7 +21,7 @@ from pathlib import Path
 import orbitmq
 from orbitmq import errors
 from orbitmq.shm.reply_topic import REPLY_TOPIC
-from tests.actors.pop_client import ACK, POP, Popped, popped
+from tests.actors.pop_client import ACK, NOTIFICATION, POP, Popped, popped
 from tests.actors.remoting_client import PULL, Remote, Said, records
 from tests.actors.remoting_kinds import SecureSigning, Signing
 from tests.crash.remote_account import ACCOUNT, INVISIBLE_MS, PLAIN_HOST, POPPING, SECRET
@@ -57,7 +57,7 @@ class RemoteLoad:
             remote.until(opaque)
             while not over():
                 deeds = (self._send, self._batch, self._transact, self._request, self._pull, self._commit, self._give_back)
-                self._rng.choice((*deeds, self._pop, self._lie))(remote)
+                self._rng.choice((*deeds, self._pop, self._ask, self._lie))(remote)
 
     def _connected(self, secret: str) -> Remote:
         listens = self._client.status().listens
@@ -166,6 +166,12 @@ class RemoteLoad:
             said = self._answer(remote, remote.put(ACK, **_receipt(each)))
             if said.code == SUCCESS and time.monotonic() < until_s:
                 self._note(f"k {place}")
+
+    def _ask(self, remote: Remote) -> None:
+        """Whether there is something to pop."""
+        place = {"consumerGroup": POPPING, "topic": self._topic, "queueId": -1, "pollTime": 20, "bornTime": 0}
+        said = self._answer(remote, remote.put(NOTIFICATION, **place))
+        assert said.code in (SUCCESS, *NOT_SERVED), said
 
     def _commit(self, remote: Remote) -> None:
         opaque = remote.put(COMMIT_OFFSET, consumerGroup="remote", topic=self._topic, queueId=0, commitOffset=0)

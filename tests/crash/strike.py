@@ -40,6 +40,7 @@ OWNER = {
     "gateway_batch": "gateway",
     "gateway_hold": "gateway",
     "gateway_pop": "gateway",
+    "gateway_pop_notice": "gateway",
     "gateway_pop_settle": "gateway",
     "gateway_pull": "gateway",
     "gateway_receipt": "gateway",

@@ -52,8 +52,9 @@ FAMILIES = {
         "work_plan", "work_queue", "work_registry", "work_session",
     },
     "gateway": {
-        "gateway", "gateway_back", "gateway_batch", "gateway_hold", "gateway_pop", "gateway_pop_settle", "gateway_pull",
-        "gateway_receipt", "gateway_reply", "gateway_send", "gateway_transaction", "pop_link", "pop_serve",
+        "gateway", "gateway_back", "gateway_batch", "gateway_hold", "gateway_pop", "gateway_pop_notice",
+        "gateway_pop_settle", "gateway_pull", "gateway_receipt", "gateway_reply", "gateway_send", "gateway_transaction",
+        "pop_link", "pop_serve",
     },
     "failures": {"dispatcher_kept", "dispatcher_put"},
     "recovery": {"abort", "atomic_file", "commits", "log_cut", "log_rewrite", "recovery"},

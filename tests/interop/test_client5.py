@@ -1,5 +1,5 @@
 """Goal: RocketMQ 5's own Java client for the remoting protocol works with OrbitMQ: what it sends, in batches, after a time and
-in transactions, what it pulls, what its push consumers get, and what it pops, acknowledges and keeps longer.
+in transactions, what it pulls, what its push consumers get, and what it pops, also in order, acknowledges and keeps longer.
 
 Method: the client in a JVM of its own (client5/Client5.java) visits a broker of OrbitMQ, beside local programs. A push
 consumer in pop mode is RocketMQ's own: an administrator sets the mode of its group, and the broker says which queues it gets.
@@ -136,3 +136,43 @@ def test_pop_by_its_own_calls(visitor: Client5, broker: orbitmq.Broker) -> None:
         left -= len(found)
         assert visitor.ask("ackAll", **asked, receipts=[each["receipt"] for each in found]) == "OK"
     assert done(broker, "calls", 41)
+
+
+def test_pop_in_order(visitor: Client5, broker: orbitmq.Broker) -> None:
+    """A queue's second batch comes once the first one is done, and what comes again comes first; the client reads how often.
+    What was changed is acknowledged by the receipt that the client has made of the answer."""
+    asked: dict[str, Any] = {"topic": "orders", "group": "fifo", "inOrder": True}
+
+    def pop(most: int, poll_ms: int = 10_000, attempt: str = "") -> list[tuple[int, int]]:
+        """Offsets, and how often they came before; the receipts are kept."""
+        told = visitor.ask("pop", **asked, most=most, invisibleMs=60_000, pollMs=poll_ms, attempt=attempt)
+        receipts.update({each["offset"]: each["receipt"] for each in told["messages"]})
+        return [(each["offset"], each["reconsumed"]) for each in told["messages"]]
+
+    receipts: dict[int, str] = {}
+    assert pop(1, 1) == [] and not visitor.ask("notified", **asked, pollMs=1)
+    with broker.producer() as producer:
+        for number in range(6):
+            producer.send("orders", f"{number}", queue=2)
+    assert visitor.ask("notified", **asked, pollMs=10_000)
+    first = pop(3, attempt="first")
+    assert first == [(0, 0), (1, 0), (2, 0)][: len(first)]
+    assert pop(3, attempt="first") == first, "who asks again gets the same"
+    assert pop(3, 1) == [] and not visitor.ask("notified", **asked, pollMs=1)
+    status, receipt = visitor.ask("change", **asked, receipt=receipts[0], invisibleMs=120_000)
+    assert status == "OK"
+    receipts[0] = receipt
+    for offset in range(1, len(first)):
+        assert visitor.ask("ack", **asked, receipt=receipts[offset]) == "OK"
+    assert pop(3, 1) == []
+    assert visitor.ask("change", **asked, receipt=receipts[0], invisibleMs=1)[0] == "OK"
+    assert pop(3) == [(0, 1)]
+    assert visitor.ask("ackAll", **asked, receipts=[receipts[0]]) == "OK"
+    came: list[tuple[int, int]] = []
+    while len(came) < 6 - len(first):
+        found = pop(2)
+        came += found
+        assert visitor.ask("ackAll", **asked, receipts=[receipts[offset] for offset, _ in found]) == "OK"
+    assert came == [(offset, 0) for offset in range(len(first), 6)]
+    assert done(broker, "fifo", 6)
+    assert visitor.ask("polls", topic="orders", group="fifo") == 0

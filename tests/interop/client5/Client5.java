@@ -35,9 +35,17 @@ import org.apache.rocketmq.common.message.MessageConst;
 import org.apache.rocketmq.common.message.MessageExt;
 import org.apache.rocketmq.common.message.MessageQueue;
 import org.apache.rocketmq.common.message.MessageRequestMode;
+import org.apache.rocketmq.remoting.CommandCustomHeader;
+import org.apache.rocketmq.remoting.protocol.RemotingCommand;
+import org.apache.rocketmq.remoting.protocol.RequestCode;
+import org.apache.rocketmq.remoting.protocol.ResponseCode;
 import org.apache.rocketmq.remoting.protocol.header.AckMessageRequestHeader;
 import org.apache.rocketmq.remoting.protocol.header.ChangeInvisibleTimeRequestHeader;
 import org.apache.rocketmq.remoting.protocol.header.ExtraInfoUtil;
+import org.apache.rocketmq.remoting.protocol.header.NotificationRequestHeader;
+import org.apache.rocketmq.remoting.protocol.header.NotificationResponseHeader;
+import org.apache.rocketmq.remoting.protocol.header.PollingInfoRequestHeader;
+import org.apache.rocketmq.remoting.protocol.header.PollingInfoResponseHeader;
 import org.apache.rocketmq.remoting.protocol.header.PopMessageRequestHeader;
 import org.apache.rocketmq.remoting.protocol.subscription.SubscriptionGroupConfig;
 
@@ -102,6 +110,10 @@ public final class Client5 {
                 return ackAll(order);
             case "change":
                 return change(order);
+            case "notified":
+                return notified(order);
+            case "polls":
+                return polls(order);
             default:
                 throw new IllegalArgumentException(order.toString());
         }
@@ -260,6 +272,8 @@ public final class Client5 {
         header.setInitMode(0);
         header.setExpType("TAG");
         header.setExp("*");
+        header.setOrder(order.getBooleanValue("inOrder"));
+        header.setAttemptId(order.getString("attempt"));
         CompletableFuture<PopResult> result = new CompletableFuture<>();
         api().popMessageAsync(broker(order), names, header, PATIENCE_MS, new PopCallback() {
             @Override
@@ -312,6 +326,37 @@ public final class Client5 {
         Settled settled = new Settled();
         api().changeInvisibleTimeAsync(broker(order), names, header, PATIENCE_MS, settled);
         return List.of(settled.status(), String.valueOf(settled.result.get().getExtraInfo()));
+    }
+
+    /** Whether there is a message to pop. */
+    private Object notified(JSONObject order) throws Exception {
+        NotificationRequestHeader header = new NotificationRequestHeader();
+        header.setConsumerGroup(order.getString("group"));
+        header.setTopic(order.getString("topic"));
+        header.setQueueId(-1);
+        header.setPollTime(order.getLongValue("pollMs"));
+        header.setBornTime(System.currentTimeMillis());
+        header.setOrder(order.getBooleanValue("inOrder"));
+        RemotingCommand told = asked(RequestCode.NOTIFICATION, header);
+        return told.decodeCommandCustomHeader(NotificationResponseHeader.class).isHasMsg();
+    }
+
+    /** How many pops wait that have named no queue. */
+    private Object polls(JSONObject order) throws Exception {
+        PollingInfoRequestHeader header = new PollingInfoRequestHeader();
+        header.setConsumerGroup(order.getString("group"));
+        header.setTopic(order.getString("topic"));
+        header.setQueueId(-1);
+        RemotingCommand told = asked(RequestCode.POLLING_INFO, header);
+        return told.decodeCommandCustomHeader(PollingInfoResponseHeader.class).getPollingNum();
+    }
+
+    private RemotingCommand asked(int code, CommandCustomHeader header) throws Exception {
+        RemotingCommand told = api().getRemotingClient().invokeSync(names, RemotingCommand.createRequestCommand(code, header), PATIENCE_MS);
+        if (told.getCode() != ResponseCode.SUCCESS) {
+            throw new IllegalStateException(told.toString());
+        }
+        return told;
     }
 
     private static final class Settled implements AckCallback {
