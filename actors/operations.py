@@ -122,6 +122,17 @@ class Operations(Administration):
             self._sessions.close(session)
         return None
 
+    def keep_sessions(self, peer: Peer, question: dict[str, Any]) -> Any:
+        """For the gateway only: its sessions of workers end that are not among these, [[slot, epoch], ...]. It knows of no
+        others: the answer that named one was lost."""
+        if peer.pid != self._tree.page_pid(PAGE_GATEWAY):
+            raise NoPermission(f"cannot end sessions for process {peer.pid}: only the broker's gateway may ask for that")
+        kept = {(slot, epoch) for slot, epoch in question["kept"]}
+        for session in list(self._sessions):
+            if session.process == peer.process and session.works and (session.slot, session.epoch) not in kept:
+                self._sessions.close(session)
+        return None
+
     def create_topic(self, peer: Peer, question: dict[str, Any]) -> Any:
         before = self._topics.find(question["name"]) if isinstance(question["name"], str) else None
         topic = self._topics.create(
@@ -367,13 +378,15 @@ def _half(value: Any) -> bool:
     return _has(int, int, int, int, int)(value) and all(-1 <= each < 1 << 63 for each in value)
 
 
-# What each value of a list is: a name; topic, queue, and an epoch or an offset; queue and offset; topic and queue.
+# What each value of a list is: a name; topic, queue, and an epoch or an offset; queue and offset; slot and epoch; topic and
+# queue.
 _LISTS: dict[str, Callable[[object], bool]] = {
     "topics": _text,
     "forget": _text,
     "released": _has(str, int, int),
     "offsets": _has(str, int, int),
     "floors": _has(int, int),
+    "kept": _has(int, int),
     "locked": _has(str, int),
     "halves": _half,
 }

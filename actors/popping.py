@@ -30,7 +30,8 @@ class Popping:
         self._clock = clock
         self._leaving: deque[tuple[int, int]] = deque()  # slot and epoch of sessions to be closed
         self._next_s = 0.0  # not before, after an error
-        self._mapped: dict[int, tuple[mmap.mmap, Any]] = {}  # by address
+        self._mapped: dict[int, tuple[mmap.mmap, Any, tuple[int, int]]] = {}  # by address; with slot and epoch
+        self._lost = False  # the coordinator may have opened a session, and its answer did not come
         self._end = ffi.new("struct gateway_pop_end *")
 
     def open(self, wanted: Wanted) -> None:
@@ -40,7 +41,11 @@ class Popping:
                 self._open(wanted, what)
 
     def _open(self, wanted: Wanted, what: Any) -> None:
-        shape, (memfd,) = self._ask("open_session", work_capacity=RING)
+        try:
+            shape, (memfd,) = self._ask("open_session", work_capacity=RING)
+        except OSError:
+            self._lost = True
+            raise
         try:
             memory = mmap.mmap(memfd, 0, flags=mmap.MAP_SHARED | mmap.MAP_POPULATE)
         except OSError:
@@ -63,7 +68,7 @@ class Popping:
             ffi.release(held)
             memory.close()
             raise
-        self._mapped[int(ffi.cast("uintptr_t", held))] = memory, held
+        self._mapped[int(ffi.cast("uintptr_t", held))] = memory, held, (shape["slot"], shape["epoch"])
 
     def notice(self, asked: Any, notice: Notice) -> Answer | None:
         """Has the client told when there is something to pop. Returns why it cannot be."""
@@ -85,11 +90,16 @@ class Popping:
         return int(lib.gateway_pops_waiting(self._gateway, texts[0].slice, texts[1].slice, queue))
 
     def look(self) -> None:
-        """Closes the sessions of which the loop has no more use, each until the coordinator has answered."""
+        """Closes the sessions of which the loop has no more use, each until the coordinator has answered; and those of which
+        nobody was told."""
         while lib.gateway_pop_over(self._gateway, self._end):
             self._leaving.append((self._end.slot, self._end.epoch))
             self._unmap(int(ffi.cast("uintptr_t", self._end.memory)))
         try:
+            if self._lost and self._clock() >= self._next_s:
+                kept = [*(names for _, _, names in self._mapped.values()), *self._leaving]
+                self._ask("keep_sessions", kept=[list(names) for names in kept])
+                self._lost = False
             while self._leaving and self._clock() >= self._next_s:
                 slot, epoch = self._leaving[0]
                 self._ask("close_session", slot=slot, epoch=epoch)
@@ -116,7 +126,7 @@ class Popping:
             self._unmap(address)
 
     def _unmap(self, address: int) -> None:
-        memory, held = self._mapped.pop(address)
+        memory, held, _ = self._mapped.pop(address)
         ffi.release(held)
         memory.close()
 

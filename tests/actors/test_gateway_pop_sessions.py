@@ -14,11 +14,12 @@ import pytest
 
 import orbitmq
 from orbitmq.actors.popping import Popping
-from orbitmq.errors import GroupInUse
+from orbitmq.errors import GroupInUse, NoPermission
 from orbitmq.native._core import ffi, lib
-from tests.actors.pop_client import Popper, one, send
+from orbitmq.remoting.request import Wanted
+from tests.actors.pop_client import NOTIFICATION, Popper, one, send
 from tests.actors.remoting_client import HEARTBEAT
-from tests.trees import small_broker
+from tests.trees import actors, small_broker
 from tests.waiting import until
 
 SUCCESS, SYSTEM_ERROR, BAD_FILTER = 0, 1, 23
@@ -89,11 +90,79 @@ def test_many_groups(broker: orbitmq.Broker) -> None:
             assert said.code == SYSTEM_ERROR and "as many as one may" in (said.remark or "")
 
 
+def test_a_name_that_is_no_text(broker: orbitmq.Broker) -> None:
+    """No group begins, and no session is opened."""
+    before = sessions(broker)
+    with Popper(broker.status().listens, "QQ", "t") as popper:
+        popper.put(spoil=True)
+        said = popper.remote.take()
+        assert said.code == SYSTEM_ERROR and "the group's name is no UTF-8" in (said.remark or "")
+        popper.remote.socket.sendall(popper.remote.frame(NOTIFICATION, **popper.notice()).replace(b"QQ", b"\xff\xfe"))
+        said = popper.remote.take()
+        assert said.code == SYSTEM_ERROR and "the group's name is no UTF-8" in (said.remark or "")
+    assert not broker.status().groups
+    assert sessions(broker) == before
+
+
+def test_sessions_of_which_nobody_was_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """When an answer is lost, the coordinator is told which sessions there are, until it has answered. A coordinator that dies
+    so is in tests/crash/test_lost_answer.py."""
+    monkeypatch.setattr("orbitmq.actors.popping.lib", Unknown())
+    asked: list[tuple[str, object]] = []
+    error: Exception | None = ConnectionResetError()
+
+    def ask(operation: str, **fields: object) -> Any:
+        asked.append((operation, fields.get("kept")))
+        if error is not None:
+            raise error
+        return None, ()
+
+    popping = Popping(None, cast(Any, None), cast(Any, ask), lambda: now_s)
+    popping._mapped[1] = mmap.mmap(-1, 1), None, (5, 6)
+    now_s = 0.0
+    with pytest.raises(ConnectionResetError):
+        popping.open(Wanted("g", "t", False, "", [], "", False, False))
+    popping.look()
+    error, now_s = None, 100.0
+    popping.look()
+    popping.look()
+    assert asked == [("open_session", None), *[("keep_sessions", [[5, 6]])] * 2]
+
+
+def test_who_may_say_which_sessions_there_are(broker: orbitmq.Broker) -> None:
+    """Only the gateway; and only its own end."""
+    with broker.work_session("h", ["t"]) as worker:
+        with pytest.raises(NoPermission, match="only the broker's gateway"):
+            worker._opener.ask("keep_sessions", kept=[])
+        assert len(broker.status().sessions) == 2
+
+
+class Unknown:
+    """Of the loop: nobody pops, and none of its sessions is over."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(lib, name)
+
+    @staticmethod
+    def gateway_pop_known(*_: Any) -> bool:
+        return False
+
+    @staticmethod
+    def gateway_pop_over(*_: Any) -> bool:
+        return False
+
+
+def sessions(broker: orbitmq.Broker) -> set[tuple[int, int]]:
+    """Slot and epoch of those that the gateway has."""
+    pid = actors(broker)["gateway"].pid
+    return {(each.slot, each.epoch) for each in broker.status().sessions if each.pid == pid}
+
+
 def test_sessions_are_closed_until_the_coordinator_has_answered(monkeypatch: pytest.MonkeyPatch) -> None:
     """In order, with a pause after one that was not answered, because each may keep the loop waiting."""
     ends = [(n, 10 + n) for n in range(3)]
     memory = ffi.new("uint8_t[]", 1)
-    asked: list[tuple[object, object]] = []
+    asked: list[object] = []
     now_s, answers = 0.0, False
 
     class Core:
@@ -106,11 +175,12 @@ def test_sessions_are_closed_until_the_coordinator_has_answered(monkeypatch: pyt
                 return False
             end.slot, end.epoch = ends.pop(0)
             end.memory = memory
-            popping._mapped[int(ffi.cast("uintptr_t", memory))] = mmap.mmap(-1, 1), ffi.from_buffer(bytearray(1))
+            mapped = mmap.mmap(-1, 1), ffi.from_buffer(bytearray(1)), (end.slot, end.epoch)
+            popping._mapped[int(ffi.cast("uintptr_t", memory))] = mapped
             return True
 
-    def ask(operation: str, *, slot: object, epoch: object) -> Any:
-        asked.append((slot, epoch))
+    def ask(operation: str, **fields: object) -> Any:
+        asked.append((operation, fields["kept"]) if "kept" in fields else tuple(fields.values()))
         if not answers:
             raise TimeoutError
         return None, ()

@@ -10,6 +10,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -107,14 +108,17 @@ class Worker:
 
 
 class Load:
-    """The tree and its clients. name: of the broker, the same in all of its lives."""
+    """The tree and its clients. name: of the broker, the same in all of its lives. more: settings besides."""
 
-    def __init__(self, folder: Path, seed: int, roles: tuple[str, ...] = ROLES, placement: str = "spread") -> None:
+    def __init__(
+        self, folder: Path, seed: int, roles: tuple[str, ...] = ROLES, placement: str = "spread",
+        more: Mapping[str, Any] | None = None,
+    ) -> None:  # fmt: skip
         self.folder = folder
         self.seed = seed
         self.rng = random.Random(seed)
         self.placement = placement
-        self.settings = {**SMALL, **(settings_for_remote(folder) if "remote" in roles else {})}
+        self.settings = {**SMALL, **(settings_for_remote(folder) if "remote" in roles else {}), **(more or {})}
         self.name = f"crash-{os.getpid()}-{seed}-{folder.name}"[:60]
         self.lives = 0
         self.starts = 0
