@@ -1,25 +1,17 @@
 """The gateway: answers RocketMQ's own clients on TCP (native/remoting/gateway.h). The loop in C serves what is frequent. Here
-are its session, which it opens like any client, and the rare requests (remoting/rare.py)."""
+are the rare requests (remoting/rare.py). Of several gateways this is the lead: the others, the fronts (front.py), pass on to it
+what they do not serve themselves."""
 
 from __future__ import annotations
 
 import math
-import mmap
-import os
-import socket
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
-from pathlib import Path
+from contextlib import contextmanager
 from typing import Any
 
-from orbitmq.actors.actor import ActorError, CoreActor
-from orbitmq.actors.certificate import Certificate
-from orbitmq.actors.complaints import Complaints
-from orbitmq.actors.guard import Guard
-from orbitmq.actors.pages import PAGE_GATEWAY
 from orbitmq.actors.piece import Piece
 from orbitmq.actors.popping import Popping
-from orbitmq.actors.tls_door import TlsDoor
+from orbitmq.actors.remote_loop import RemoteLoop
 from orbitmq.actors.tree import Tree
 from orbitmq.errors import OrbitError
 from orbitmq.native._core import ffi, lib
@@ -29,72 +21,41 @@ from orbitmq.remoting.host import Host
 from orbitmq.remoting.rare import Rare
 from orbitmq.remoting.registration import Registration
 from orbitmq.remoting.request import AGAIN, SYSTEM_ERROR, Answer, Client, Done, Forward, Notice, Origin, Request
-from orbitmq.shm import runtime
-from orbitmq.shm.control_socket import Answer as Said
-from orbitmq.shm.control_socket import ControlSocket
 from orbitmq.shm.crash_point import crash_point
 from orbitmq.shm.topic_table import TopicTable
 from orbitmq.store.listen_address import ListenAddress, listen_address, server_addresses
 
-ANSWER_S = 5.0  # how long the coordinator may take to answer
-WINDOW = 8192  # sends in flight, of all connections
-RING_MESSAGES = 4  # of the largest size
-TRY_AGAIN_MS = 100
 ASKED_MS = 3000  # how long a client may take to answer another one's question; mqadmin itself waits for 5 s
-MODES = {"permissive": lib.GATEWAY_PLAIN_OR_TLS, "enforcing": lib.GATEWAY_TLS}
 
 
-class Gateway(CoreActor):
-    kind = "gateway"
-
+class Gateway(RemoteLoop):
     def __init__(self, tree: Tree) -> None:
         assert tree.gateway is not None
-        first, *others = tree.gateway.sockets
-        super().__init__(tree, PAGE_GATEWAY, first.fileno())
-        for each in others:
-            lib.gateway_accept_at(self.handle, each.fileno())
+        super().__init__(tree, 0, tree.gateway.sockets)
+        for number, ends in enumerate(tree.fronts, 1):
+            self.give_line(number, ends.lead_line)
         self._listener = tree.gateway
-        self._complaints = Complaints()
         self._pulled = ffi.new("struct gateway_commit *")
-        self._memory: mmap.mmap | None = None
-        settings = tree.settings
-        idle_ms = int(1000 * settings.connection_idle_s)
-        limits = (settings.connections_per_address, settings.connections_max, idle_ms, settings.connections_memory)
-        lib.gateway_limit(self.handle, ffi.new("struct gateway_limits *", limits))
-        rules = tree.settings.acl
-        self._guard = Guard(self.handle, Path(rules), self._complaints.say) if rules else None
-        self._certificate = Certificate(tree.settings, self._complaints.say)
-        self._door = None if self._certificate.context is None else TlsDoor()
-        if self._door is not None:
-            lib.gateway_speak_tls(self.handle, MODES[tree.settings.tls])
         topics, creates = TopicTable(tree.topics), tree.settings.auto_create_topics
-        self._popping = Popping(self.handle, tree, self._ask)
-        asks = self._ask, self._tell, self, self._name, creates, self._popping
+        self._popping = Popping(self.handle, tree, self.ask)
+        asks = self.ask, self._tell, self, self._name, creates, self._popping
         host = Host(tree.settings.name, topics, *asks, tree.settings, tree.control)
         self._rare = Rare(host, self._complaints.say)
         self._registration = self._registered(topics)
         self._check_backs = CheckBacks(host, self._rare.producers, tree.control, self._give_up)
-        self._attach()
+        self.attach()
 
     def run(self, limit_ms: int) -> None:
-        if self._memory is None:
-            self._attach()
         self._check()
-        if self._guard is not None:
-            self._guard.look()
-        if self._door is not None and not self._door.alive:
-            raise ActorError("the gateway's thread for TLS has ended", actor=self.kind)
-        self._complain()
         self._commit()
         self._rare.look()
         self._popping.look()
-        limit_ms = min(limit_ms, math.ceil(1000 * self._check_backs.pause_s))
-        super().run(limit_ms if self._memory is not None else TRY_AGAIN_MS)
+        super().run(min(limit_ms, math.ceil(1000 * self._check_backs.pause_s)))
 
     def need(self) -> None:
         """Answers what the loop leaves to Python."""
         self._commit()
-        self._greet()
+        super().need()
         gone = ffi.new("struct gateway_client *")
         while lib.gateway_gone(self.handle, gone):
             self._rare.gone(Client(gone.connection, gone.epoch))
@@ -144,30 +105,12 @@ class Gateway(CoreActor):
         for group, offsets in groups.items():
             self._rare.commit(group, offsets)
 
-    def _greet(self) -> None:
-        """Has connections that begin with TLS carried to the loop."""
-        hello = ffi.new("struct gateway_hello *")
-        while lib.gateway_hello(self.handle, hello):
-            client, context = socket.socket(fileno=hello.fd), self._certificate.context
-            assert self._door is not None and context is not None
-            try:
-                hello.fd = self._door.take(client, context).detach()
-            except OSError:
-                client.close()
-            else:
-                lib.gateway_adopt(self.handle, hello)
-
     def close(self) -> None:
         self._commit()
         if self._registration is not None:
             self._registration.close()
         super().close()
         self._popping.close()
-        if self._door is not None:
-            self._door.close()
-        if self._memory is not None:
-            ffi.release(self._held)
-            self._memory.close()
 
     def _registered(self, topics: TopicTable) -> Registration | None:
         settings = self.tree.settings
@@ -212,52 +155,9 @@ class Gateway(CoreActor):
         except (OrbitError, OSError) as error:
             self._complaints.say(f"the gateway cannot check transactions now: {error}")
 
-    def _complain(self) -> None:
-        """Of clients that found no room, or no memory."""
-        why, last = ffi.new("enum gateway_crowd *"), ffi.new("const char **")
-        count = lib.gateway_turned_away(self.handle, why, last)
-        if not count:
-            return
-        settings = self.tree.settings
-        reason = {
-            lib.GATEWAY_ADDRESS_FULL: f"it has {settings.connections_per_address} already (connections_per_address)",
-            lib.GATEWAY_ALL_FULL: f"there are {settings.connections_max} already (connections_max)",
-            lib.GATEWAY_NO_MEMORY: "requests that have not come whole would take more than "
-            f"{settings.connections_memory} bytes (connections_memory)",
-        }.get(why[0])
-        if reason is None:
-            text = "the gateway lets nobody connect until somebody leaves: its process has no descriptors left (ulimit -n)"
-        else:
-            text = f"the gateway closed {count} connections, the last one of {ffi.string(last[0]).decode()}: {reason}"
-        self._complaints.say(text)
-
     def _give_up(self, offset: int, physical_offset: int) -> None:
         if self._memory is not None:
             lib.gateway_give_up(self.handle, offset, physical_offset)
-
-    # ---- the coordinator
-
-    def _attach(self) -> None:
-        """Opens the session. Without one, sends wait; everything else is served. It is tried again."""
-        largest = self.tree.settings.files.message_max
-        ring = 1 << (RING_MESSAGES * largest - 1).bit_length()
-        try:
-            shape, descriptors = self._ask("open_session", window=WINDOW, sq_capacity=ring, message_max=largest)
-        except (OrbitError, OSError) as error:
-            self._complaints.say(f"the gateway cannot take messages yet: it cannot open a session: {error}")
-            return
-        (memfd,) = descriptors
-        try:
-            self._memory = mmap.mmap(memfd, 0, flags=mmap.MAP_SHARED | mmap.MAP_POPULATE)
-        finally:
-            os.close(memfd)
-        self._held = ffi.from_buffer("uint8_t[]", self._memory, require_writable=True)
-        lib.gateway_attach(self.handle, self._held, ffi.new("struct session_shape *", shape))
-
-    def _ask(self, operation: str, **fields: object) -> Said:
-        with closing(ControlSocket(runtime.socket_path(self.tree.settings.name), ANSWER_S)) as control:
-            control.greet(ANSWER_S)
-            return control.ask(operation, ANSWER_S, **fields)
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from typing import Any
 
 from orbitmq.actors import certificate, scheduler
 from orbitmq.actors.expiry_clock import ExpiryClock
+from orbitmq.actors.front_ends import FrontEnds
 from orbitmq.actors.guard import check_rules
 from orbitmq.actors.listener import Listener, store_host
 from orbitmq.actors.presence import Presence
@@ -117,6 +118,7 @@ class Ground:
             tree.gateway, tree.listens = listener, listener.names
             tree.addresses = tuple(map(str, listener.addresses))
             tree.gateway_event = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+            tree.fronts = tuple(FrontEnds.beside(listener.sockets) for _ in range(settings.gateways - 1))
         tree.notes = report.notes
         self._tree = tree
         size = settings.files.log_file_size

@@ -12,6 +12,7 @@ from orbitmq.actors.allocator import Allocator
 from orbitmq.actors.coordinator import Coordinator
 from orbitmq.actors.dispatcher import Dispatcher
 from orbitmq.actors.flush import Flush
+from orbitmq.actors.front import Front
 from orbitmq.actors.gateway import Gateway
 from orbitmq.actors.handler import Handler
 from orbitmq.actors.notifier import Notifier
@@ -31,16 +32,16 @@ class ChildSpec:
     roles: tuple[tuple[str, int], ...]
     start: Callable[[Tree], Actor]
     serves: bool = False  # takes the control socket and the descriptor store
-    listens: bool = False  # takes the sockets for RocketMQ's clients
+    gateway: int | None = None  # which of the gateways; 0 is the lead
 
     @property
     def pages(self) -> list[int]:
         return [page for _, page in self.roles]
 
 
-def child_specs(handlers: int, *, together: bool, gateway: bool = False) -> list[ChildSpec]:
+def child_specs(handlers: int, *, together: bool, gateways: int = 0) -> list[ChildSpec]:
     """All processes of a tree in the order of starting; stopping goes backwards. together: one process for the handler, the
-    writer and reput. gateway: RocketMQ's clients may connect.
+    writer and reput. gateways: processes to which RocketMQ's clients connect.
 
     Each actor comes before those that feed it. So at a stop the actors that take work in end first, and the flush service,
     which makes the work durable, has seen everything that the others did."""
@@ -59,8 +60,15 @@ def child_specs(handlers: int, *, together: bool, gateway: bool = False) -> list
         _alone("notifier", pages.PAGE_NOTIFIER, Notifier),
         _alone("dispatcher", pages.PAGE_DISPATCHER, Dispatcher),
         _alone("coordinator", pages.PAGE_COORDINATOR, Coordinator, serves=True),
-        *([ChildSpec("gateway", (("gateway", pages.PAGE_GATEWAY),), Gateway, listens=True)] if gateway else []),
+        *map(_gateway, range(gateways)),
     ]
+
+
+def _gateway(number: int) -> ChildSpec:
+    """The fronts come after the lead, to which they pass on."""
+    name = f"gateway {number}" if number else "gateway"
+    start = partial(Front, number=number) if number else Gateway
+    return ChildSpec(name, ((name, pages.PAGE_GATEWAY + number),), start, gateway=number)
 
 
 def _alone(name: str, page: int, start: Callable[[Tree], Actor], *, serves: bool = False) -> ChildSpec:

@@ -66,7 +66,7 @@ from orbitmq.store.tree_settings import TreeSettings
 
 BEAT_S = 1.0  # longest wait between two heartbeats
 ASK_AGAIN_S = 0.05  # when an actor is asked again to stop: the first signal may have come just before it went to sleep
-_RINGERS = {PAGE_REPUT, PAGE_DISPATCHER}  # they end the gateway's sleep
+_RINGERS = {PAGE_REPUT, PAGE_DISPATCHER}  # they end the gateways' sleep
 
 
 class Supervisor:
@@ -93,7 +93,8 @@ class Supervisor:
         self._post = Post()
         self._signal_pipe = self._catch_signals()
         self._owner = self._watch_owner()
-        specs = child_specs(settings.lanes, together=settings.together, gateway=settings.serves_remote)
+        gateways = settings.gateways if settings.serves_remote else 0
+        specs = child_specs(settings.lanes, together=settings.together, gateways=gateways)
         self._children = [Child(spec) for spec in specs]
         self._ground: ground.Ground | None = None
 
@@ -190,8 +191,7 @@ class Supervisor:
             tree.listener = self._ground.presence.listener
             tree.post = self._post.fresh(tree.listener)
             keep |= {tree.listener.fileno(), tree.keeper.fileno(), tree.post.fileno(), tree.wake_memfd}
-        if tree.gateway is not None and (spec.listens or _RINGERS & set(spec.pages)):
-            keep |= {*tree.gateway.descriptors, tree.gateway_event} if spec.listens else {tree.gateway_event}
+        keep |= _of_gateways(spec, tree)
         child.output = output = self._output(spec.id)
         child.pid = child_process(lambda: self._actor(spec, tree), keep, output)
         crash_point("supervisor_forked")
@@ -445,6 +445,17 @@ class Supervisor:
         """Tells the starter of the broker why it does not run, or the log why it runs no more."""
         if self._is_told or not self._say(error_map(error)):
             events.error(str(error))
+
+
+def _of_gateways(spec: ChildSpec, tree: Tree) -> set[int]:
+    """The descriptors by which an actor is a gateway, or ends a gateway's sleep."""
+    if tree.gateway is None:
+        return set()
+    if spec.gateway:
+        return tree.fronts[spec.gateway - 1].own
+    if spec.gateway == 0:
+        return {*tree.gateway.descriptors, tree.gateway_event, *(ends.lead_line.fileno() for ends in tree.fronts)}
+    return {tree.gateway_event, *(ends.event for ends in tree.fronts)} if _RINGERS & set(spec.pages) else set()
 
 
 def _begin_log(settings: TreeSettings, content: dict[str, Any]) -> EventLog:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from orbitmq.actors.death import Death
+from orbitmq.actors.front_ends import FrontEnds
 from orbitmq.actors.listener import Listener
 from orbitmq.native._core import ffi, lib
 from orbitmq.store.note import Note
@@ -26,6 +27,7 @@ class Tree:
     gateway: the sockets at which RocketMQ's clients connect, if they may; the supervisor's, so that they outlive a gateway.
         listens: where these clients find their name server. addresses: all of them. gateway_event: an eventfd by which reput
         and the dispatcher end the gateway's sleep, or -1.
+    fronts: what the gateways beside that one have.
     notes: what the start reports to those who look at the tree. deaths: the last one of each actor that died, by its name.
     post: the coordinator's end of what the supervisor sends it (post.py).
     """
@@ -43,6 +45,7 @@ class Tree:
     post: socket.socket | None = None
     gateway: Listener | None = None
     gateway_event: int = -1
+    fronts: tuple[FrontEnds, ...] = ()
     listens: str = ""
     addresses: tuple[str, ...] = ()
     notes: tuple[Note, ...] = ()
@@ -55,7 +58,8 @@ class Tree:
         core = lib.attachment_open(self.control, self.topics, self.wake, self._lane_array, len(self.lanes), page)
         if core == ffi.NULL:
             raise MemoryError("struct tree")
-        lib.attachment_give_event(core, self.gateway_event)
+        for gateway, event in enumerate((self.gateway_event, *(ends.event for ends in self.fronts))):
+            lib.attachment_give_event(core, gateway, event)
         return core
 
     def positions(self) -> Any:

@@ -32,6 +32,7 @@ EVENTS = {
     "faults": "given up",
     "duplicates": "stored before",
     "ids": "ids remembered",
+    "passed": "passed on",
 }
 
 

@@ -12,7 +12,7 @@ from orbitmq.errors.remedy import Face, Knob, library
 OPTIONS = {"tags": "tag", "keys": "key", "choice=cut": "cut", "choice=skip": "skip"}
 # Settings with an option of `orbitmq up`. It accepts all others with --set.
 OF_UP = (
-    "acl", "flush", "flush_interval_ms", "gateway", "handlers", "listen", "log_file", "log_file_size", "log_format",
+    "acl", "flush", "flush_interval_ms", "gateway", "gateways", "handlers", "listen", "log_file", "log_file_size", "log_format",
     "log_level", "message_max", "namesrv", "retention_hours", "retention_bytes",
 )  # fmt: skip
 

@@ -83,6 +83,7 @@ def up(
         str | None,
         typer.Option(metavar="ADDRESSES", help=usual("RocketMQ's name servers that this broker joins: a:9876;b:9876.", "none")),
     ] = None,
+    gateways: Annotated[int | None, typer.Option(help=usual("Processes that serve RocketMQ's clients.", "1"))] = None,
     acl: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help=usual("Accounts of RocketMQ's clients and what they may do: plain_acl.yml.", "none")),
@@ -123,6 +124,7 @@ def up(
         "gateway": gateway,
         "listen": ";".join(listen) if listen else None,
         "namesrv": namesrv,
+        "gateways": gateways,
         "acl": None if acl is None else str(acl.absolute()),
         "log_level": log_level,
         "log_format": log_format,

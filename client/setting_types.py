@@ -31,6 +31,7 @@ class Remembered(TypedDict, Generic[_Unsaid], total=False):
     flush_interval_ms: int | _Unsaid
     gateway: bool | _Unsaid
     gateway_host: str | _Unsaid
+    gateways: int | _Unsaid
     group: str | _Unsaid
     handlers: int | _Unsaid
     lane_capacity: int | _Unsaid

@@ -46,6 +46,7 @@ class Counter(IntEnum):
     REDELIVERED = lib.COUNT_REDELIVERED
     DUPLICATES = lib.COUNT_DUPLICATES
     IDS = lib.COUNT_IDS
+    PASSED = lib.COUNT_PASSED
 
 
 # The verdicts of native/shared/verdict.h that refuse a message, as words.

@@ -24,6 +24,7 @@ from orbitmq.store.settings import FILE_SETTINGS, StoreSettings
 HANDLERS_MAX: int = lib.HANDLERS_MAX
 OWN_LANES: int = lib.OWN_LANES  # behind those of the handlers: of actors that put records into the log themselves
 SESSIONS_MAX: int = lib.SESSIONS_MAX
+GATEWAYS_MAX: int = lib.GATEWAYS_MAX
 MIB = 1 << 20
 # The log's file that is written, the one that is ready after it, and one to read.
 RETENTION_FILES_MIN = 3
@@ -76,6 +77,7 @@ class TreeSettings:
         of them ("require"). tls_trust: the file of those that vouch for it.
     acl: the file of accounts and permissions by which RocketMQ's clients are let in; empty: all of them may do everything.
     auto_create_topics: whether a send of such a client to a topic that does not exist makes it, as in RocketMQ.
+    gateways: processes that serve such clients, at the same address.
     connections_per_address: such clients that one address may have connected; connections_max: all of them together.
     connections_memory: how much requests of theirs take at most that have not come whole; one that needs more is cut off.
     connection_idle_s: a connection of such a client on which nothing is sent for so long is closed.
@@ -127,6 +129,7 @@ class TreeSettings:
     tls_client_auth: str = "none"
     tls_trust: str = ""
     auto_create_topics: bool = True
+    gateways: int = 1
     connections_per_address: int = 1024
     connections_max: int = 4096
     connections_memory: int = 1 << 30
@@ -173,6 +176,7 @@ _ALLOWED: dict[str, tuple[int, int]] = {
     "name_server_port": (0, PORT_MAX),
     "broker_port": (0, PORT_MAX),
     "vip_port": (0, PORT_MAX),
+    "gateways": (1, GATEWAYS_MAX),
     "connections_per_address": (1, 65536),
     "connections_max": (1, 4096),
     "connections_memory": (32 << 20, 1 << 50),

@@ -102,7 +102,7 @@ void dispatcher_ring_gateway(struct dispatcher *dispatcher, const struct work_wo
     /* relaxed: a full fence stands between what was published and this, in bell_ring_client or `take` [Y2] */
     const uint64_t popped = atomic_load_explicit(&tree->control->popped[worker->slot / 64], memory_order_relaxed);
     if (popped >> (worker->slot % 64) & 1)
-        count(tree->page, COUNT_WAKES, attachment_ring_gateway(tree));
+        count(tree->page, COUNT_WAKES, attachment_ring_gateway(tree, 0));
 }
 
 /* True if a worker could get more than is known. */

@@ -22,19 +22,33 @@ static void ring_waiter(struct reput *reput, uint32_t slot, uint32_t *wakes, uin
     ++*dirty;
 }
 
-/* True if the dispatcher hands out from this queue (worked), or the gateway holds requests for it (held). relaxed: the full fence before
+/* True if the dispatcher hands out from this queue (worked), or a gateway holds requests for it (held). relaxed: the full fence before
  * orders it after what was published [J1, Y1] */
 static bool is_named(const _Atomic uint64_t *words, uint32_t slot)
 {
     return atomic_load_explicit(&words[slot / 64], memory_order_relaxed) >> (slot % 64) & 1;
 }
 
+/* Adds to `found` those of the gateways that hold requests for the queue. */
+static uint32_t find_holders(const struct control *control, uint32_t holding, uint32_t slot, uint32_t found)
+{
+    for (uint32_t left = holding & ~found; left; left &= left - 1) {
+        const uint32_t gateway = (uint32_t)__builtin_ctz(left);
+        if (is_named(control->held[gateway], slot))
+            found |= 1u << gateway;
+    }
+    return found;
+}
+
 static void wake_waiters(struct reput *reput)
 {
-    bool worked = reput->all, held = reput->all;
+    bool worked = reput->all;
     struct attachment *tree = reput->tree;
     uint32_t wakes = 0, dirty = 0;
     atomic_thread_fence(memory_order_seq_cst); /* [I2, J1, K2, Y1] */
+    /* relaxed: the fence orders it, as the bits that it stands for [Y1] */
+    const uint32_t holding = atomic_load_explicit(&tree->control->holding, memory_order_relaxed) & ((1u << GATEWAYS_MAX) - 1);
+    uint32_t holders = reput->all ? holding : 0;
     if (reput->all) {
         const uint32_t queues = atomic_load_explicit(&tree->topics->queue_count, memory_order_acquire);
         for (uint32_t slot = 0; slot < queues; slot++)
@@ -44,13 +58,13 @@ static void wake_waiters(struct reput *reput)
         for (uint32_t i = 0; i < reput->touched_count; i++) {
             ring_waiter(reput, reput->touched[i], &wakes, &dirty);
             worked = worked || is_named(tree->control->worked, reput->touched[i]);
-            held = held || is_named(tree->control->held, reput->touched[i]);
+            holders = find_holders(tree->control, holding, reput->touched[i], holders);
         }
     }
     if (worked)
         wakes += bell_ring(&tree->wake->dispatcher);
-    if (held)
-        wakes += attachment_ring_gateway(tree);
+    for (; holders; holders &= holders - 1)
+        wakes += attachment_ring_gateway(tree, (uint32_t)__builtin_ctz(holders));
     if (dirty)
         wakes += bell_ring(&tree->wake->notifier);
     /* relaxed: the fence above orders it after max_offset; the scheduler stores it, announces, and looks at max_offset [K2] */

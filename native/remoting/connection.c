@@ -93,6 +93,7 @@ enum connection_read connection_read(struct connection *connection, uint32_t wan
 void connection_pass(struct connection *connection, uint32_t size)
 {
     connection->in_from += size;
+    connection->passed += size;
     if (connection->in_from < connection->in_to)
         return;
     connection->in_from = connection->in_to = 0;

@@ -25,9 +25,16 @@ struct connection {
     bool holds_full;       /* held pulls wait likewise */
     bool asked;            /* its request waits for Python */
     bool prepared;         /* Python has made what its request lacked */
+    bool admitted;         /* the access rules allow its request */
+    bool waits;            /* its request waits for the lead, or for room on the relay */
+    bool of_front;         /* it is the lead's side of a relay */
     bool named;            /* its client has said its id in a heartbeat */
     bool known;            /* Python has had a request of it */
     bool queued;           /* it is in a list of the gateway's */
+    struct relay *relay;   /* a front's: to the lead; NULL: there is none, or none any more */
+    uint32_t sends;        /* of it, which wait for their verdicts */
+    uint64_t passed;       /* bytes of its requests that were served, or passed on */
+    uint64_t told;         /* how many the front knows to be served */
     struct remoting_header *parsed; /* of the frame at in_from, if that had to wait; its slices point into `in` */
     uint8_t *in;           /* [in_from, in_to) of in_room bytes */
     uint32_t in_from, in_to, in_room;

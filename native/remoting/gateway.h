@@ -22,8 +22,9 @@
 
 struct gateway;
 
-/* listener: a socket that listens and is not blocking; it stays the caller's. NULL with errno. */
-struct gateway *gateway_open(struct attachment *tree, int listener);
+/* listener: a socket that listens and is not blocking; it stays the caller's. number: 0 for the lead of several, and for one that is alone;
+ * others are fronts (gateway_line.h). NULL with errno. */
+struct gateway *gateway_open(struct attachment *tree, int listener, uint32_t number);
 void gateway_close(struct gateway *gateway);
 
 /* Has it accept connections at this socket too, which is like the first one. False: it has GATEWAY_LISTENERS already. */
@@ -31,6 +32,9 @@ bool gateway_accept_at(struct gateway *gateway, int listener);
 
 /* Gives the gateway its session: `memory` is the session of this shape, mapped read-write as long as the gateway lives. */
 void gateway_attach(struct gateway *gateway, void *memory, const struct session_shape *shape);
+
+/* A socket whose other side this front has, or the lead if the gateway is that front; it stays the caller's. Before the first run. False with errno. */
+bool gateway_give_line(struct gateway *gateway, uint32_t front, int line);
 
 /* Works and sleeps for at most limit_ms. RUN_NEED: gateway_asked, gateway_gone or gateway_hello has something. RUN_FAILED: its session is lost. */
 enum run_result gateway_run(struct gateway *gateway, uint32_t limit_ms);

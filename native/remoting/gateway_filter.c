@@ -155,8 +155,11 @@ const struct gateway_subscription *gateway_filter_of(const struct gateway_filter
     return NULL;
 }
 
-static void use(struct gateway_subscription *subscription, struct gateway_filter *filter, bool bad)
+static void use(struct gateway_filters *filters, struct gateway_subscription *subscription, struct gateway_filter *filter, bool bad)
 {
+    if (filter == subscription->filter && bad == subscription->bad)
+        return;
+    filters->changes++;
     if (filter)
         filter->users++;
     if (subscription->filter)
@@ -184,6 +187,7 @@ static struct gateway_subscription *add(struct gateway_filters *filters, struct 
         drop(&made.group);
         return NULL;
     }
+    filters->changes++;
     filters->subscriptions[filters->subscription_count] = made;
     return &filters->subscriptions[filters->subscription_count++];
 }
@@ -198,22 +202,54 @@ bool gateway_filter_subscribe(struct gateway_filters *filters, struct slice grou
         subscription = add(filters, group, topic);
     if (!subscription)
         return false;
-    use(subscription, filter, !good);
+    use(filters, subscription, filter, !good);
     return true;
+}
+
+void gateway_filters_begin(struct gateway_filters *filters) { filters->tables++; }
+
+bool gateway_filter_learn(struct gateway_filters *filters, struct slice group, struct slice topic, bool sql, bool bad, struct slice text)
+{
+    const char *why;
+    struct gateway_filter *filter = NULL;
+    const bool good = bad || gateway_filter_find(filters, sql, text, &filter, &why);
+    struct gateway_subscription *subscription = (struct gateway_subscription *)(uintptr_t)gateway_filter_of(filters, group, topic);
+    if (!subscription)
+        subscription = add(filters, group, topic);
+    if (!subscription)
+        return false;
+    use(filters, subscription, filter, bad);
+    subscription->elsewhere = !good;
+    subscription->learnt = filters->tables;
+    return true;
+}
+
+static void forget(struct gateway_filters *filters, struct gateway_subscription *each)
+{
+    use(filters, each, NULL, false);
+    filters->changes++;
+    drop(&each->group);
+    drop(&each->topic);
+    *each = filters->subscriptions[--filters->subscription_count];
+}
+
+void gateway_filters_end(struct gateway_filters *filters)
+{
+    for (uint32_t i = 0; i < filters->subscription_count;) {
+        if (filters->subscriptions[i].learnt == filters->tables)
+            i++;
+        else
+            forget(filters, &filters->subscriptions[i]);
+    }
 }
 
 void gateway_filter_unsubscribe(struct gateway_filters *filters, struct slice group)
 {
     for (uint32_t i = 0; i < filters->subscription_count;) {
-        struct gateway_subscription *const each = &filters->subscriptions[i];
-        if (!same(each->group, group)) {
+        if (same(filters->subscriptions[i].group, group))
+            forget(filters, &filters->subscriptions[i]);
+        else
             i++;
-            continue;
-        }
-        use(each, NULL, false);
-        drop(&each->group);
-        drop(&each->topic);
-        *each = filters->subscriptions[--filters->subscription_count];
     }
 }
 

@@ -24,6 +24,8 @@ struct gateway_subscription {
     struct slice group, topic;      /* copies of its own */
     struct gateway_filter *filter;  /* NULL: all messages */
     bool bad;                       /* the text was no filter */
+    bool elsewhere;                 /* a front's: only the lead has room for the filter */
+    uint64_t learnt;                /* a front's: with which table */
 };
 
 struct gateway_filters {
@@ -32,6 +34,8 @@ struct gateway_filters {
     uint64_t asked;
     struct gateway_subscription *subscriptions;
     uint32_t subscription_count, subscription_room;
+    uint64_t changes;               /* of subscriptions, counted */
+    uint64_t tables;                /* a front's: that it has begun to take */
 };
 
 /* The filter of a text, SQL92 or tags ("a || b"); *filter NULL: all messages pass. False with *why: it is none, or there are too many. */
@@ -45,6 +49,11 @@ const struct gateway_subscription *gateway_filter_of(const struct gateway_filter
 
 /* Remembers what a heartbeat says, in place of what was said before. False: no memory, or too many. */
 bool gateway_filter_subscribe(struct gateway_filters *filters, struct slice group, struct slice topic, bool sql, struct slice text);
+
+/* A front: takes the lead's subscriptions, one after the other; those that are not among them are forgotten at the end. False: no memory, or too many. */
+void gateway_filters_begin(struct gateway_filters *filters);
+bool gateway_filter_learn(struct gateway_filters *filters, struct slice group, struct slice topic, bool sql, bool bad, struct slice text);
+void gateway_filters_end(struct gateway_filters *filters);
 
 /* Forgets all of a group. */
 void gateway_filter_unsubscribe(struct gateway_filters *filters, struct slice group);

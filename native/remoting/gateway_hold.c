@@ -16,24 +16,33 @@ bool gateway_holds_open(struct gateway *gateway)
 {
     const struct attachment *const tree = gateway->tree;
     gateway->held = calloc(tree->topics->queue_capacity, sizeof *gateway->held);
+    struct control *const control = tree->control;
     for (uint32_t i = 0; i < QUEUE_WORDS; i++) /* a predecessor's; relaxed: as in gateway_listen */
-        atomic_store_explicit(&tree->control->held[i], 0, memory_order_relaxed);
-    for (uint32_t i = 0; i < SESSION_WORDS; i++)
-        atomic_store_explicit(&tree->control->popped[i], 0, memory_order_relaxed);
+        atomic_store_explicit(&control->held[gateway->number][i], 0, memory_order_relaxed);
+    atomic_fetch_and_explicit(&control->holding, ~(1u << gateway->number), memory_order_relaxed);
+    for (uint32_t i = 0; i < SESSION_WORDS && !gateway->number; i++)
+        atomic_store_explicit(&control->popped[i], 0, memory_order_relaxed);
     struct epoll_event event = {.events = EPOLLIN, .data.u32 = CONNECTION_EVENT};
-    return gateway->held && epoll_ctl(gateway->poll, EPOLL_CTL_ADD, tree->gateway_event, &event) == 0;
+    return gateway->held && epoll_ctl(gateway->poll, EPOLL_CTL_ADD, tree->gateway_event[gateway->number], &event) == 0;
 }
 
 void gateway_listen(struct gateway *gateway, uint32_t slot, bool on)
 {
-    _Atomic uint64_t *const word = &gateway->tree->control->held[slot / 64];
+    struct control *const control = gateway->tree->control;
+    _Atomic uint64_t *const word = &control->held[gateway->number][slot / 64];
     const uint64_t bit = UINT64_C(1) << (slot % 64);
-    /* relaxed, both: the fence of our next announcement stands between this and the look at the queue, reput's between its store of
-     * the maximum and its look at the bit [Y1]. */
-    if (on && gateway->held[slot]++ == 0)
+    const uint32_t own = 1u << gateway->number;
+    /* relaxed, all: the fence of our next announcement stands between this and the look at the queue, reput's between its store of
+     * the maximum and its looks at both bits [Y1]. */
+    if (on && gateway->held[slot]++ == 0) {
         atomic_fetch_or_explicit(word, bit, memory_order_relaxed);
-    else if (!on && --gateway->held[slot] == 0)
+        if (gateway->held_queues++ == 0)
+            atomic_fetch_or_explicit(&control->holding, own, memory_order_relaxed);
+    } else if (!on && --gateway->held[slot] == 0) {
         atomic_fetch_and_explicit(word, ~bit, memory_order_relaxed);
+        if (--gateway->held_queues == 0)
+            atomic_fetch_and_explicit(&control->holding, ~own, memory_order_relaxed);
+    }
     CRASH_POINT("gateway_hold_listed");
 }
 
@@ -106,17 +115,17 @@ bool gateway_listens(const struct gateway *gateway)
 uint32_t gateway_announce(struct gateway *gateway)
 {
     count(gateway->tree->page, COUNT_SLEEPS, 1);
-    const uint32_t ticket = bell_announce(&gateway->tree->control->gateway_bell);
+    const uint32_t ticket = bell_announce(&gateway->tree->control->gateway_bell[gateway->number]);
     CRASH_POINT("gateway_hold_announced");
     return ticket;
 }
 
-void gateway_awake(struct gateway *gateway, uint32_t ticket) { bell_cancel(&gateway->tree->control->gateway_bell, ticket); }
+void gateway_awake(struct gateway *gateway, uint32_t ticket) { bell_cancel(&gateway->tree->control->gateway_bell[gateway->number], ticket); }
 
 void gateway_take_event(struct gateway *gateway)
 {
     uint64_t times;
-    if (read(gateway->tree->gateway_event, &times, sizeof times) == sizeof times)
+    if (read(gateway->tree->gateway_event[gateway->number], &times, sizeof times) == sizeof times)
         count(gateway->tree->page, COUNT_WAKES, 1);
 }
 

@@ -17,7 +17,7 @@ bool gateway_is_its_own(const struct gateway_asker *asker, const struct connecti
 
 bool gateway_owes(const struct gateway *gateway, const struct connection *connection)
 {
-    if (connection->asked || connection->stalled || connection_unsent(connection))
+    if (connection->asked || connection->stalled || connection->waits || connection->relay || connection_unsent(connection))
         return true;
     if (connection->deaf)
         return false;

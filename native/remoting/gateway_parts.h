@@ -37,6 +37,8 @@ enum gateway_ask { GATEWAY_SEND = 10, GATEWAY_PULL = 11, GATEWAY_MAX_OFFSET = 30
 #define POP_LINKS 256u
 #define CONNECTION_LISTENER UINT32_MAX
 #define CONNECTION_EVENT (UINT32_MAX - 1)
+#define CONNECTION_LINE (UINT32_MAX - 2)
+#define CONNECTION_RELAY (UINT32_C(1) << 30) /* added to the index of the client's connection */
 #define GATEWAY_ID_MAX 64u   /* of a UNIQ_KEY that is told again in the answer */
 #define GATEWAY_ID_ROOM 33u  /* for the id of a message in an answer, and what follows it */
 
@@ -99,7 +101,25 @@ struct gateway_replies {
     uint8_t text[PROPERTIES_MAX + 1 + GATEWAY_REPLY_TAG + 64]; /* room for the properties of one */
 };
 
+/* A front's side of what leads from a client's connection to the lead. */
+struct relay {
+    struct connection *pipe;
+    uint64_t passed;   /* bytes of the client's that were passed on */
+    uint64_t sent;     /* likewise, up to the end of the last send */
+    uint64_t served;   /* how many of them the lead has served */
+    bool shut;         /* nothing more is passed on */
+};
+
 struct gateway {
+    uint32_t number;               /* 0: the lead; else a front, gateway_line.h */
+    int lines[GATEWAYS_MAX];       /* by front; -1: none. A front has its own */
+    bool begun;                    /* a front's: the lead was told */
+    bool line_full;                /* a front's: it accepts nobody, because of that */
+    bool table_due[GATEWAYS_MAX];  /* the lead's: that front does not know the subscriptions */
+    uint64_t table_ms;             /* the lead's: when they were told last */
+    uint64_t table_version;        /* a front's: of those that it knows */
+    uint8_t *raw;                  /* a front's: the header of the request that is served, as it came */
+    uint32_t raw_size, raw_room;
     struct attachment *tree;
     int listeners[GATEWAY_LISTENERS], poll;
     uint32_t listener_count;
@@ -140,20 +160,25 @@ struct gateway {
     uint64_t reput_seen;
     uint64_t holds_until_ms;   /* the first of them to end */
     uint32_t *held;            /* by queue slot: how many listen to it */
+    uint32_t held_queues;      /* to which somebody listens */
     struct pop_link *pops[POP_LINKS]; /* gateway_pop.h */
     uint32_t pop_count;
     int64_t pop_ms;            /* the moment of the last pop, CLOCK_REALTIME */
     uint64_t idle_ms;          /* when idle connections were last looked for */
+    uint64_t freed;            /* bytes of their buffers, since memory was last given back to the system */
     struct remoting_header header; /* of the request that is served */
     struct remoting_header answer; /* of the one that is written */
 };
 
-/* gateway.c: a request that was served, one that has to wait, and one that ends its connection. */
-enum gateway_served { GATEWAY_SERVED, GATEWAY_STALLED, GATEWAY_ASKED };
+/* A request that was served; one that is tried again in the next round; one that Python is asked about, or the lead; and one that waits for the lead. */
+enum gateway_served { GATEWAY_SERVED, GATEWAY_STALLED, GATEWAY_ASKED, GATEWAY_WAITS };
 
-/* gateway.c: serves the whole frames that have come, and reads more if there may be some. Returns how much was done. */
+/* gateway_requests.c: serves the whole frames that have come, and reads more if there may be some. Returns how much was done. */
 uint32_t gateway_serve(struct gateway *gateway, struct connection *connection, bool readable);
 void gateway_forget_parsed(struct connection *connection);
+void gateway_stall(struct gateway *gateway, struct connection *connection);
+/* Those whose request found no room in the submission ring, say. */
+uint32_t gateway_serve_stalled(struct gateway *gateway);
 void gateway_remove(struct connection **list, uint32_t *count, const struct connection *connection);
 
 /* gateway_python.c: a request that was left to Python is done; what came behind it is served. */
@@ -166,6 +191,37 @@ bool gateway_is_its_own(const struct gateway_asker *asker, const struct connecti
 
 /* gateway_commit.c: what a pull commits. */
 void gateway_gather(struct gateway *gateway, struct slice group, const struct topic_entry *topic, uint32_t queue_id, uint64_t offset);
+/* The lead: what a pull at a front commits. */
+void gateway_gather_told(struct gateway *gateway, const struct gateway_commit *commit);
+/* A front: tells the lead what it could not be told before. */
+void gateway_tell_commits(struct gateway *gateway);
+
+/* gateway_line.c: a front's begin, if it could not be told before. */
+void gateway_begin_line(struct gateway *gateway);
+/* When a round ends: clients are accepted again, if the lead reads. */
+void gateway_look_at_line(struct gateway *gateway);
+
+/* gateway_table.c: the lead: subscriptions have changed. */
+void gateway_subscriptions_changed(struct gateway *gateway);
+/* False: only the lead knows them now. */
+bool gateway_knows_subscriptions(struct gateway *gateway);
+
+/* gateway_relay.c, of a front: opens the way to the lead, if there is none yet. False: it cannot be had. */
+bool gateway_relay_open(struct gateway *gateway, struct connection *connection);
+void gateway_relay_close(struct connection *connection);
+/* The lead has not served yet what was passed on; or only the sends of that. */
+bool gateway_relay_behind(const struct connection *connection, bool sends);
+/* Before a header is read, which changes it; and afterwards, so that it can be passed on. False: no memory. */
+bool gateway_keep_raw(struct gateway *gateway, const uint8_t *data, const struct remoting_frame *frame);
+void gateway_restore_raw(const struct gateway *gateway, uint8_t *data);
+/* Passes the frame on that has come first. GATEWAY_WAITS: not now. */
+enum gateway_served gateway_pass_on(struct gateway *gateway, struct connection *connection, const struct remoting_frame *frame, bool sends);
+/* What epoll says of the relay. Returns how much was done. */
+uint32_t gateway_relay_event(struct gateway *gateway, struct connection *connection, uint32_t events);
+/* When a round ends. */
+void gateway_relay_round(struct gateway *gateway, struct connection *connection);
+/* Of the lead: how much of what a front passes on was served. */
+void gateway_tell_served(struct connection *connection);
 
 /* gateway_forward.c: a client's answer to what was passed on to it; and those that answer no more. */
 void gateway_forwarded(struct gateway *gateway, const struct connection *connection, const struct remoting_header *header,
@@ -194,8 +250,14 @@ void gateway_add_text(struct remoting_header *answer, const char *name, const ch
 enum gateway_served gateway_send(struct gateway *gateway, const struct gateway_asker *asker, const struct remoting_header *header,
                                  const uint8_t *data, uint32_t size);
 
-/* gateway.c: a connection for a socket, which it takes over; NULL: there is no room, and it was closed. hello: if it comes back from Python; or NULL. */
+/* gateway_connections.c: a connection for a socket, which it takes over; NULL: there is no room, and it was closed. hello: if it comes back from Python; or NULL. */
 struct connection *gateway_connect(struct gateway *gateway, int fd, const struct gateway_hello *hello);
+void gateway_drop(struct gateway *gateway, struct connection *connection);
+void gateway_listen_now(struct gateway *gateway, bool on);
+void gateway_accept(struct gateway *gateway);
+/* Sends what was answered in this round, and lets go of connections that have ended. */
+void gateway_finish_round(struct gateway *gateway);
+void gateway_end_idle(struct gateway *gateway);
 
 /* gateway_room.c: whether one more of this address may be served. */
 bool gateway_has_room(struct gateway *gateway, const char *peer);
@@ -232,7 +294,7 @@ uint32_t gateway_push_replies(struct gateway *gateway);
 
 /* gateway_pull.c: the reader's cursor of a queue; -1: no memory. */
 int64_t gateway_cursor(struct gateway *gateway, uint32_t slot);
-void gateway_pull(struct gateway *gateway, const struct gateway_asker *asker, const struct remoting_header *header);
+enum gateway_served gateway_pull(struct gateway *gateway, const struct gateway_asker *asker, const struct remoting_header *header);
 void gateway_bounds(struct gateway *gateway, const struct gateway_asker *asker, const struct remoting_header *header);
 /* Answers the pull; false: it finds nothing for its client, and may be held. */
 bool gateway_serve_pull(struct gateway *gateway, struct gateway_pull *pull, bool hold);

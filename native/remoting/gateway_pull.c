@@ -136,35 +136,42 @@ static bool find_queue(struct gateway *gateway, const struct gateway_asker *aske
 
 static bool is(struct slice text, const char *word) { return text.size == strlen(word) && memcmp(text.data, word, text.size) == 0; }
 
-/* The filter of a pull that says it, or that relies on what heartbeats have said; false: it was answered that there is none. */
-static bool find_filter(struct gateway *gateway, const struct gateway_asker *asker, const struct remoting_header *header, bool said,
-                        struct gateway_filter **filter)
+enum found { FILTER_FOUND, FILTER_REFUSED, FILTER_ELSEWHERE };
+
+/* The filter of a pull that says it, or that relies on what heartbeats have said. If there is none, that was answered; if only the lead knows
+ * it, nothing was. */
+static enum found find_filter(struct gateway *gateway, const struct gateway_asker *asker, const struct remoting_header *header, bool said,
+                              struct gateway_filter **filter)
 {
     const struct slice kind = remoting_field(header, "expressionType");
     const bool sql = is(kind, "SQL92");
     const char *why = "the consumer's subscription is of no kind that the broker knows";
     if (kind.size && !sql && !is(kind, "TAG")) {
         gateway_refuse(gateway, asker, GATEWAY_BAD_FILTER, why);
-        return false;
+        return FILTER_REFUSED;
     }
     if (said) {
         if (gateway_filter_find(&gateway->filters, sql, remoting_field(header, "subscription"), filter, &why))
-            return true;
+            return FILTER_FOUND;
         gateway_refuse(gateway, asker, GATEWAY_BAD_FILTER, why);
-        return false;
+        return FILTER_REFUSED;
     }
+    if (!gateway_knows_subscriptions(gateway))
+        return FILTER_ELSEWHERE;
     const struct gateway_subscription *const known =
         gateway_filter_of(&gateway->filters, remoting_field(header, "consumerGroup"), remoting_field(header, "topic"));
     *filter = known ? known->filter : NULL;
+    if (known && known->elsewhere)
+        return FILTER_ELSEWHERE;
     if (known && known->bad) {
         gateway_refuse(gateway, asker, GATEWAY_BAD_FILTER, "the consumer's subscription is no filter that the broker can use");
-        return false;
+        return FILTER_REFUSED;
     }
     if (sql && !(known && known->filter && known->filter->sql)) { /* tags the client compares itself, this it does not */
         gateway_refuse(gateway, asker, GATEWAY_NO_SUBSCRIPTION, "the consumer's subscription is not known before its next heartbeat");
-        return false;
+        return FILTER_REFUSED;
     }
-    return true;
+    return FILTER_FOUND;
 }
 
 /* A consumer that keeps its offsets at the broker says with the pull how far it has got. */
@@ -177,20 +184,21 @@ static void gather(struct gateway *gateway, const struct remoting_header *header
         gateway_gather(gateway, remoting_field(header, "consumerGroup"), topic, slot - topic->first_slot, (uint64_t)offset);
 }
 
-void gateway_pull(struct gateway *gateway, const struct gateway_asker *asker, const struct remoting_header *header)
+enum gateway_served gateway_pull(struct gateway *gateway, const struct gateway_asker *asker, const struct remoting_header *header)
 {
     struct gateway_pull pull = {.asker = *asker};
     int64_t offset, most, sys_flag = 0, suspend_ms = 0;
     if (!find_queue(gateway, asker, header, &pull.slot))
-        return;
+        return GATEWAY_SERVED;
     remoting_field_number(header, "sysFlag", &sys_flag);
     remoting_field_number(header, "suspendTimeoutMillis", &suspend_ms);
     if (!remoting_field_number(header, "queueOffset", &offset) || !remoting_field_number(header, "maxMsgNums", &most) || most < 0) {
         gateway_refuse(gateway, asker, GATEWAY_SYSTEM_ERROR, "the request has no queue offset or number of messages");
-        return;
+        return GATEWAY_SERVED;
     }
-    if (!find_filter(gateway, asker, header, sys_flag & SYS_SUBSCRIPTION, &pull.filter))
-        return;
+    const enum found found = find_filter(gateway, asker, header, sys_flag & SYS_SUBSCRIPTION, &pull.filter);
+    if (found != FILTER_FOUND)
+        return found == FILTER_ELSEWHERE ? GATEWAY_ASKED : GATEWAY_SERVED;
     if (sys_flag & SYS_COMMIT)
         gather(gateway, header, pull.slot);
     pull.offset = (uint64_t)offset;
@@ -199,6 +207,7 @@ void gateway_pull(struct gateway *gateway, const struct gateway_asker *asker, co
     pull.until_ms = hold ? clock_ms() + (uint64_t)(suspend_ms < HOLD_MAX_MS ? suspend_ms : HOLD_MAX_MS) : 0;
     if (!gateway_serve_pull(gateway, &pull, hold) && !gateway_hold(gateway, &pull))
         gateway_serve_pull(gateway, &pull, false);
+    return GATEWAY_SERVED;
 }
 
 void gateway_bounds(struct gateway *gateway, const struct gateway_asker *asker, const struct remoting_header *header)

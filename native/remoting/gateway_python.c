@@ -80,7 +80,17 @@ bool gateway_tell(struct gateway *gateway, struct gateway_client client, struct 
 
 bool gateway_subscribe(struct gateway *gateway, struct slice group, struct slice topic, bool sql, struct slice text)
 {
-    return gateway_filter_subscribe(&gateway->filters, group, topic, sql, text);
+    const uint64_t before = gateway->filters.changes;
+    const bool kept = gateway_filter_subscribe(&gateway->filters, group, topic, sql, text);
+    if (gateway->filters.changes != before)
+        gateway_subscriptions_changed(gateway);
+    return kept;
 }
 
-void gateway_unsubscribe(struct gateway *gateway, struct slice group) { gateway_filter_unsubscribe(&gateway->filters, group); }
+void gateway_unsubscribe(struct gateway *gateway, struct slice group)
+{
+    const uint64_t before = gateway->filters.changes;
+    gateway_filter_unsubscribe(&gateway->filters, group);
+    if (gateway->filters.changes != before)
+        gateway_subscriptions_changed(gateway);
+}

@@ -112,6 +112,14 @@ static bool unflushed(const struct gateway *gateway, uint64_t end, uint32_t *err
     return true;
 }
 
+/* What was passed on behind it may be served now, on the other side of a relay. */
+static void note_answered(struct gateway *gateway, const struct gateway_sent *sent)
+{
+    struct connection *const connection = gateway_connection(gateway, &sent->asker);
+    if (connection && --connection->sends == 0)
+        gateway_mark(gateway, connection);
+}
+
 uint32_t gateway_answer_sent(struct gateway *gateway)
 {
     struct sender *const sender = &gateway->sender;
@@ -138,6 +146,7 @@ uint32_t gateway_answer_sent(struct gateway *gateway)
             gateway_tell_back(gateway, sent);
         else
             tell(gateway, sent);
+        note_answered(gateway, sent);
         sender_settle(sender, sent->sequence);
         CRASH_POINT("gateway_receipt_settled");
     }

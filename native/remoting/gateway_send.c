@@ -105,6 +105,7 @@ const char *gateway_refusal(const struct gateway_wanted *wanted, int32_t *code)
 void gateway_note_sent(struct gateway *gateway, const struct gateway_asker *asker, const struct gateway_wanted *wanted, uint32_t count,
                        struct slice id)
 {
+    struct connection *const connection = gateway_connection(gateway, asker);
     struct gateway_sent *const sent = &gateway->sent[gateway->sent_to++ & (gateway->sender.shape.window - 1)];
     sent->asker = *asker;
     sent->sequence = gateway->sender.submitted;
@@ -116,6 +117,8 @@ void gateway_note_sent(struct gateway *gateway, const struct gateway_asker *aske
     sent->id_size = id.size <= GATEWAY_ID_MAX ? (uint8_t)id.size : 0;
     if (sent->id_size)
         memcpy(sent->id, id.data, sent->id_size);
+    if (connection)
+        connection->sends++;
 }
 
 bool gateway_lacks(const struct gateway *gateway, const struct gateway_asker *asker, const char *topic)
@@ -142,7 +145,10 @@ static enum gateway_served send_one(struct gateway *gateway, const struct gatewa
     }
     if (gateway_lacks(gateway, asker, way.topic))
         return GATEWAY_ASKED;
-    if (wishes.correlation.data && wishes.reply_to.data && !wanted->reply)
+    const bool asks = wishes.correlation.data && wishes.reply_to.data && !wanted->reply;
+    if (asks && gateway->number)
+        return GATEWAY_ASKED; /* the lead pushes the reply */
+    if (asks)
         gateway_note_request(gateway, asker, &wishes);
     const uint64_t stride = send_message_stride(way.size + size, body.size);
     const struct send_message message = {

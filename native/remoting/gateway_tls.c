@@ -38,7 +38,7 @@ bool gateway_greets(struct gateway *gateway, struct connection *connection)
         return false;
     if (size > 0 && first == HANDSHAKE && gateway->hello_count < GATEWAY_CONNECTIONS)
         hand_over(gateway, connection);
-    else if (size > 0 && first != HANDSHAKE && gateway->tls == GATEWAY_PLAIN_OR_TLS)
+    else if (size > 0 && first != HANDSHAKE && gateway->tls == GATEWAY_PLAIN_OR_TLS && gateway_relay_open(gateway, connection))
         connection->greeted = true;
     else
         connection->ended = true;

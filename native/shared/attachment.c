@@ -23,16 +23,21 @@ struct attachment *attachment_open(void *control, void *topics, void *wake, void
     for (uint32_t i = 0; i < lane_count; i++)
         tree->lanes[i] = lanes[i];
     tree->page = &tree->control->actors[actor];
-    tree->gateway_event = -1;
+    for (uint32_t i = 0; i < GATEWAYS_MAX; i++)
+        tree->gateway_event[i] = -1;
     return tree;
 }
 
-void attachment_give_event(struct attachment *tree, int event) { tree->gateway_event = event; }
+void attachment_give_event(struct attachment *tree, uint32_t gateway, int event)
+{
+    assert(gateway < GATEWAYS_MAX);
+    tree->gateway_event[gateway] = event;
+}
 
-bool attachment_ring_gateway(struct attachment *tree)
+bool attachment_ring_gateway(struct attachment *tree, uint32_t gateway)
 {
     const uint64_t one = 1;
-    return bell_answer(&tree->control->gateway_bell) && write(tree->gateway_event, &one, sizeof one) == sizeof one;
+    return bell_answer(&tree->control->gateway_bell[gateway]) && write(tree->gateway_event[gateway], &one, sizeof one) == sizeof one;
 }
 
 static void unmap(struct attachment *tree, struct session_map *map)

@@ -21,7 +21,7 @@ struct attachment {
     struct wake *wake;
     struct lane *lanes[LANES_MAX];
     struct actor_page *page;      /* of this process */
-    int gateway_event;            /* an eventfd that ends the gateway's sleep; -1: there is no gateway */
+    int gateway_event[GATEWAYS_MAX]; /* an eventfd that ends the gateway's sleep; -1: there is no such gateway */
     uint32_t sessions_version;    /* of the session table when last looked at */
     struct session_map sessions[SESSIONS_MAX];
 };
@@ -38,12 +38,12 @@ struct session_map *attachment_session(struct attachment *tree, uint32_t slot, u
 /* Unmaps sessions that are gone; cheap when sessions_version has not moved. */
 void attachment_sweep(struct attachment *tree);
 
-/* The eventfd that the gateway has in its epoll; the tree's, so that it outlives each of them. */
-void attachment_give_event(struct attachment *tree, int event);
+/* The eventfd that this gateway has in its epoll; the tree's, so that it outlives each of them. */
+void attachment_give_event(struct attachment *tree, uint32_t gateway, int event);
 
 /* Ends the gateway's sleep, if it has announced one. Returns whether a system call was made. A ringer that dies before the call leaves
  * the gateway asleep until its next look, a tenth of a second at most. */
-bool attachment_ring_gateway(struct attachment *tree);
+bool attachment_ring_gateway(struct attachment *tree, uint32_t gateway);
 
 /* Reports that this actor is alive: its heartbeat, and on the first call its pid. */
 void attachment_beat(struct attachment *tree);

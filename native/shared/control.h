@@ -22,6 +22,7 @@
 #define GROUPS_MAX 1024u
 #define ACTORS_MAX 32u
 #define FLUSH_CROWD 4u
+#define GATEWAYS_MAX 4u
 
 /* A position that only grows, and the reason if it has stopped. */
 struct position {
@@ -133,7 +134,7 @@ struct control {
     struct bell writer_bell;
     struct bell reput_bell;
     struct bell allocator_bell;
-    struct bell gateway_bell; /* who rings it writes to the gateway's event (attachment_ring_gateway) */
+    struct bell gateway_bell[GATEWAYS_MAX]; /* who rings one writes to that gateway's event (attachment_ring_gateway) */
     struct commit_record commit;
     struct delay_record delay; /* the scheduler's */
     _Alignas(SEGMENT_LINE) _Atomic uint64_t delay_wakes_ms; /* [K2] when the scheduler will look again, by the clock; 0: at once */
@@ -143,9 +144,13 @@ struct control {
     _Alignas(SEGMENT_LINE) _Atomic uint64_t dirty[QUEUE_WORDS];
     /* [word]: queues from which the dispatcher hands out; reput rings it for their messages. The dispatcher's [J1] */
     _Alignas(SEGMENT_LINE) _Atomic uint64_t worked[QUEUE_WORDS];
-    /* [word]: queues for whose messages the gateway holds requests; reput rings it for them. The gateway's [Y1] */
-    _Alignas(SEGMENT_LINE) _Atomic uint64_t held[QUEUE_WORDS];
-    /* [word]: sessions by which the gateway takes messages that clients pop; the dispatcher rings it for them. The gateway's [Y2] */
+    /* the gateways that have bits in `held`; each of them its own bit, so that reput looks no further while nobody waits [Y1] */
+    _Alignas(SEGMENT_LINE) _Atomic uint32_t holding;
+    /* [gateway][word]: queues for whose messages it holds requests; reput rings it for them. That gateway's [Y1] */
+    _Alignas(SEGMENT_LINE) _Atomic uint64_t held[GATEWAYS_MAX][QUEUE_WORDS];
+    /* the lead's, of the gateways: raised when a subscription has changed, before whoever changed it is answered */
+    _Alignas(SEGMENT_LINE) _Atomic uint64_t subscriptions;
+    /* [word]: sessions by which the lead of the gateways takes messages that clients pop; the dispatcher rings it for them. The lead's [Y2] */
     _Alignas(SEGMENT_LINE) _Atomic uint64_t popped[SESSION_WORDS];
     _Alignas(SEGMENT_LINE) _Atomic uint32_t work_version; /* the coordinator's: raised when the work plan was replaced [J2] */
     struct work_note work_note;
@@ -167,8 +172,8 @@ enum actor_index {
     ACTOR_ALLOCATOR = 6,
     ACTOR_SCHEDULER = 7,
     ACTOR_DISPATCHER = 8,
-    ACTOR_GATEWAY = 9,
-    ACTOR_HANDLER = 10,
+    ACTOR_GATEWAY = 9, /* the lead; the fronts follow */
+    ACTOR_HANDLER = ACTOR_GATEWAY + GATEWAYS_MAX,
 };
 
 struct wake {
@@ -184,6 +189,8 @@ struct wake {
     /* sessions whose list of interests has changed */
     _Alignas(SEGMENT_LINE) _Atomic uint64_t interests[SESSION_WORDS];
 };
+
+static_assert(ACTOR_HANDLER + HANDLERS_MAX <= ACTORS_MAX, "each process has a page");
 
 void control_init(struct control *control, const struct settings *settings, uint64_t generation);
 void wake_init(struct wake *wake, uint64_t generation);

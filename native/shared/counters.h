@@ -6,7 +6,7 @@
 
 #include "shared/segment.h"
 
-#define COUNTERS 16u
+#define COUNTERS 24u
 #define REFUSALS 32u /* more than there are verdicts (verdict.h) */
 #define HISTOGRAM_SUB_BITS 3u                    /* 8 buckets to each power of two: values are kept within 12.5 % */
 #define HISTOGRAM_BUCKETS ((40u + 1u) << HISTOGRAM_SUB_BITS)
@@ -38,7 +38,8 @@ enum counter {
     COUNT_FAULTS = 12,     /* sessions given up for what they wrote */
     COUNT_REDELIVERED = 13, /* verdicts delivered again after a predecessor's death */
     COUNT_DUPLICATES = 14, /* messages that were stored before, under the same id */
-    COUNT_IDS = 15         /* ids remembered now */
+    COUNT_IDS = 15,        /* ids remembered now */
+    COUNT_PASSED = 16      /* requests and answers of clients that a gateway has passed on to the first one */
 };
 
 struct histogram {

@@ -28,7 +28,7 @@
 
 #define SEGMENT_LINE 64
 #define SEGMENT_MAGIC UINT64_C(0x00514D544942524F) /* the bytes O R B I T M Q NUL */
-#define SEGMENT_LAYOUT 4u
+#define SEGMENT_LAYOUT 5u
 
 enum segment_kind {
     SEGMENT_CONTROL = 1,

@@ -26,6 +26,7 @@ from scripts.benchmark import (
     filters,
     gateway,
     gateway_crowd,
+    gateway_processes,
     ladder,
     latency,
     lifecycle,
@@ -49,6 +50,7 @@ MEASURES: tuple[Measure, ...] = (
     *stream.MEASURES, *sends.MEASURES, *latency.MEASURES, *ladder.MEASURES, *drain.MEASURES, *filters.MEASURES,
     *queues.MEASURES, *lifecycle.MEASURES, *locks.MEASURES, *delays.MEASURES, *work.MEASURES, *transactions.MEASURES,
     *checks.MEASURES, *topics.MEASURES, *exact.MEASURES, *request.MEASURES, *gateway.MEASURES, *gateway_crowd.MEASURES,
+    *gateway_processes.MEASURES,
     *codec.MEASURES, *dataset.MEASURES, *read.MEASURES, *planning.MEASURES, *memory.MEASURES, *instead.MEASURES,
     *servers.MEASURES,
 )  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,9 +10,29 @@ from pathlib import Path
 import pytest
 
 from tests.actors.delay_life import DelayLife, settings_of
+from tests.actors.fronts import connect_to_front
+from tests.actors.remoting_client import Remote
 from tests.fast import warm
 
 __all__ = ["warm"]
+
+
+# Tests of the gateway that run a second time with clients of a front, which passes on to the lead what it does not serve. With
+# ORBITMQ_AT_FRONT=1 in the environment, all tests run with clients of a front.
+AT_FRONT = tuple(f"test_gateway_{name}" for name in ("filters", "half_closed", "holds", "pull_commits", "requests"))
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if metafunc.module.__name__.rpartition(".")[2] in AT_FRONT:
+        metafunc.fixturenames.insert(0, "at_front")
+        metafunc.parametrize("at_front", [False, True], ids=["lead", "front"], indirect=True)
+
+
+@pytest.fixture(autouse=True)
+def at_front(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if getattr(request, "param", os.environ.get("ORBITMQ_AT_FRONT") == "1"):
+        monkeypatch.setenv("ORBITMQ_GATEWAYS", "2")
+        monkeypatch.setattr(Remote, "connect", staticmethod(connect_to_front))
 
 
 @pytest.fixture

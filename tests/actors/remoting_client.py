@@ -47,10 +47,12 @@ class Said(NamedTuple):
 class Remote:
     """One connection. form: of the headers that it sends. host: its own address."""
 
+    connect = staticmethod(socket.create_connection)
+
     def __init__(self, listens: str, form: int = JSON, host: str = "127.0.0.1") -> None:
         address = listen_address(listens)
         assert address is not None
-        self.socket = socket.create_connection(address, timeout=WATCHDOG_S, source_address=(host, 0))
+        self.socket = self.connect(address, timeout=WATCHDOG_S, source_address=(host, 0))
         self.form = form
         self._came = b""
         self._opaque = 0

@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 
 import orbitmq
-from orbitmq.actors.gateway import WINDOW
+from orbitmq.actors.remote_loop import WINDOW
 from tests.actors.remoting_client import HEARTBEAT, ONE_WAY, PULL, ROUTE, SEND_V2, Remote, Said, records
 from tests.actors.remoting_kinds import CERTIFICATES
 from tests.actors.test_gateway import body_of, indexed

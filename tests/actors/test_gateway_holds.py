@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import orbitmq
+from tests.actors.fronts import serving
 from tests.actors.remoting_client import HEARTBEAT, PULL, Remote, records
 from tests.actors.test_gateway import body_of, indexed
 from tests.trees import actors, kill, small_broker
@@ -50,7 +51,7 @@ def asleep(broker: orbitmq.Broker) -> None:
 
 
 def counted(broker: orbitmq.Broker, what: str) -> int:
-    return actors(broker)["gateway"].counters[what]
+    return actors(broker)[serving()].counters[what]
 
 
 ROUNDS = 10  # in one of them a look may answer before the wake; not in all

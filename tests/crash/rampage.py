@@ -34,9 +34,10 @@ from tests.waiting import Stuck, dead, until
 
 ROUND = 60  # kills
 PASS_S = 0.5  # how long a process may take to pass an armed point before the rampage continues without
-BESIDE = ("feed", "chain", "chain", "remote", "remote")  # the usual load
+BESIDE = ("feed", "chain", "chain", "remote", "remote", "remote")  # the usual load
 PLACEMENTS = ("spread", "together")  # in turns, a round each
-ACTORS = ("writer", "reput", "flush", "allocator", "notifier", "coordinator", "handler 0", "handler 1", "gateway")
+GATEWAYS = ("gateway", "gateway 1", "gateway 2")
+ACTORS = ("writer", "reput", "flush", "allocator", "notifier", "coordinator", "handler 0", "handler 1", *GATEWAYS)
 # Kind of kill, and how often it is chosen.
 KINDS = {
     **dict.fromkeys(ACTORS, 3),
@@ -135,7 +136,8 @@ class Rampage:
                 return
             folder = self._folder / f"round-{number}"
             folder.mkdir()
-            load = Load(folder, self._seed, roles=(*USUAL, *BESIDE), placement=PLACEMENTS[(self._seed + number) % 2])
+            placement, roles = PLACEMENTS[(self._seed + number) % 2], (*USUAL, *BESIDE)
+            load = Load(folder, self._seed, roles=roles, placement=placement, gateways=len(GATEWAYS))
             try:
                 for kill in itertools.islice(kills, ROUND):
                     if self._ended(self.tally.kills):

@@ -22,7 +22,7 @@ import orbitmq
 from orbitmq import errors
 from orbitmq.shm.reply_topic import REPLY_TOPIC
 from tests.actors.pop_client import ACK, NOTIFICATION, POP, Popped, popped
-from tests.actors.remoting_client import PULL, Remote, Said, records
+from tests.actors.remoting_client import PULL, SUBSCRIPTION, Remote, Said, records
 from tests.actors.remoting_kinds import SecureSigning, Signing
 from tests.crash.remote_account import ACCOUNT, INVISIBLE_MS, PLAIN_HOST, POPPING, SECRET
 
@@ -30,6 +30,7 @@ BATCH, COMMIT_OFFSET, END, MEMBERS, HEARTBEAT, BACK, REPLY = 320, 15, 37, 38, 34
 SUCCESS, FOUND_NOTHING, NOT_SERVED, POLLING_TIMEOUT = 0, 19, (1, 14, 17), 210
 REFUSED = "AclException"
 COMMIT = 8
+WITH_COMMIT, PASSED_OVER = 1, (19, 20, 21)  # of a pull: a flag, and answers without messages
 QUEUES = 4
 AWAY = (errors.BrokerError, errors.TimedOut)
 BEAT = b'{"clientID":"%d@crash","consumerDataSet":[{"groupName":"remote","subscriptionDataSet":[{"topic":"remote"}]}]}'
@@ -176,6 +177,8 @@ class RemoteLoad:
     def _commit(self, remote: Remote) -> None:
         opaque = remote.put(COMMIT_OFFSET, consumerGroup="remote", topic=self._topic, queueId=0, commitOffset=0)
         assert self._answer(remote, opaque).code in (SUCCESS, *NOT_SERVED)
+        fields = {**remote.pull_fields(self._topic, 0, 0, most=1), "sysFlag": SUBSCRIPTION | WITH_COMMIT}
+        assert self._answer(remote, remote.put(PULL, **{**fields, "consumerGroup": "remote"})).code in (SUCCESS, *PASSED_OVER)
         opaque = remote.put(MEMBERS, consumerGroup="remote")
         assert b"%d@crash" % self._who in self._answer(remote, opaque).body
 

@@ -52,10 +52,11 @@ FAMILIES = {
         "work_plan", "work_queue", "work_registry", "work_session",
     },
     "gateway": {
-        "gateway", "gateway_back", "gateway_batch", "gateway_hold", "gateway_pop", "gateway_pop_notice",
+        "gateway", "gateway_back", "gateway_batch", "gateway_connections", "gateway_hold", "gateway_pop", "gateway_pop_notice",
         "gateway_pop_settle", "gateway_pull", "gateway_receipt", "gateway_reply", "gateway_send", "gateway_transaction",
         "pop_link", "pop_serve",
     },
+    "fronts": {"gateway_commit", "gateway_line", "gateway_relay", "gateway_table"},
     "failures": {"dispatcher_kept", "dispatcher_put"},
     "recovery": {"abort", "atomic_file", "commits", "log_cut", "log_rewrite", "recovery"},
 }
@@ -69,7 +70,9 @@ ALONE = {"handler_stalled"}
 # Roles for points that the usual load does not pass.
 BESIDE = {"scheduler": ("delay",), "workers": ("toil", "toil", "fail"), "failures": ("fail", "fail"),
           "writer": ("delay", "transact"), "transactions": ("transact", "transact", "check", "check"), "handler": ("transact",),
-          "chain": ("feed", "chain", "chain"), "gateway": ("remote", "remote")}  # fmt: skip
+          "chain": ("feed", "chain", "chain"), "gateway": ("remote", "remote"), "fronts": ("remote",) * 4}  # fmt: skip
+# Processes for these clients.
+GATEWAYS = {"fronts": 2}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -79,7 +82,8 @@ def build() -> None:
 
 @pytest.fixture
 def load(tmp_path: Path, request: pytest.FixtureRequest, family: str) -> Iterator[Load]:
-    made = Load(tmp_path, seed=1, roles=(*ROLES, *BESIDE.get(family, ())), placement=request.param)
+    roles, gateways = (*ROLES, *BESIDE.get(family, ())), GATEWAYS.get(family, 1)
+    made = Load(tmp_path, seed=1, roles=roles, placement=request.param, gateways=gateways)
     yield made
     made.close()
 
