@@ -191,7 +191,7 @@ class Supervisor:
             tree.listener = self._ground.presence.listener
             tree.post = self._post.fresh(tree.listener)
             keep |= {tree.listener.fileno(), tree.keeper.fileno(), tree.post.fileno(), tree.wake_memfd}
-        keep |= _of_gateways(spec, tree)
+        keep |= tree.of_gateways(spec.gateway, rings=bool(_RINGERS & set(spec.pages)))
         child.output = output = self._output(spec.id)
         child.pid = child_process(lambda: self._actor(spec, tree), keep, output)
         crash_point("supervisor_forked")
@@ -445,17 +445,6 @@ class Supervisor:
         """Tells the starter of the broker why it does not run, or the log why it runs no more."""
         if self._is_told or not self._say(error_map(error)):
             events.error(str(error))
-
-
-def _of_gateways(spec: ChildSpec, tree: Tree) -> set[int]:
-    """The descriptors by which an actor is a gateway, or ends a gateway's sleep."""
-    if tree.gateway is None:
-        return set()
-    if spec.gateway:
-        return tree.fronts[spec.gateway - 1].own
-    if spec.gateway == 0:
-        return {*tree.gateway.descriptors, tree.gateway_event, *(ends.lead_line.fileno() for ends in tree.fronts)}
-    return {tree.gateway_event, *(ends.event for ends in tree.fronts)} if _RINGERS & set(spec.pages) else set()
 
 
 def _begin_log(settings: TreeSettings, content: dict[str, Any]) -> EventLog:

@@ -62,6 +62,16 @@ class Tree:
             lib.attachment_give_event(core, gateway, event)
         return core
 
+    def of_gateways(self, number: int | None, *, rings: bool) -> set[int]:
+        """The descriptors by which an actor is this gateway, 0 for the lead, or ends the gateways' sleep if it rings."""
+        if self.gateway is None:
+            return set()
+        if number:
+            return self.fronts[number - 1].own
+        if number == 0:
+            return {*self.gateway.descriptors, self.gateway_event, *(ends.lead_line.fileno() for ends in self.fronts)}
+        return {self.gateway_event, *(ends.event for ends in self.fronts)} if rings else set()
+
     def positions(self) -> Any:
         """A fresh struct positions_seen."""
         seen = ffi.new("struct positions_seen *")

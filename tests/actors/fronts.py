@@ -29,6 +29,11 @@ def holder_of(client: socket.socket) -> str | None:
     return _holder(_inode(client))
 
 
+def socket_of(client: socket.socket) -> str:
+    """The other side of this connection, as /proc names it."""
+    return f"socket:[{_inode(client)}]"
+
+
 def connect_to(wanted: str, *place: object, **how: object) -> socket.socket:
     """As socket.create_connection; this process serves it, or somebody has closed it at once."""
     tried = []

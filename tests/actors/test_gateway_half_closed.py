@@ -22,6 +22,7 @@ import pytest
 
 import orbitmq
 from orbitmq.actors.remote_loop import WINDOW
+from tests.actors.fronts import serving, socket_of
 from tests.actors.remoting_client import HEARTBEAT, ONE_WAY, PULL, ROUTE, SEND_V2, Remote, Said, records
 from tests.actors.remoting_kinds import CERTIFICATES
 from tests.actors.test_gateway import body_of, indexed
@@ -287,8 +288,8 @@ def test_what_was_sent_before_a_reset(broker: orbitmq.Broker, how: Callable[[Rem
 
 
 def watched(broker: orbitmq.Broker) -> set[str]:
-    """The sockets that the gateway's epoll has."""
-    process = Path("/proc") / str(actors(broker)["gateway"].pid)
+    """The sockets that the epoll of the process has that serves the clients."""
+    process = Path("/proc") / str(actors(broker)[serving()].pid)
     links = {fd.name: str(fd.readlink()) for fd in (process / "fd").iterdir()}
     polls = [(process / "fdinfo" / fd).read_text() for fd, link in links.items() if link == "anon_inode:[eventpoll]"]
     known = [links.get(fd, "") for poll in polls for fd in re.findall(r"^tfd:\s*(\d+)", poll, re.M)]
@@ -305,9 +306,9 @@ def test_a_reset_while_there_is_no_room(broker: orbitmq.Broker) -> None:
         data = b"".join(remote.frame(SEND_V2, b"x", **remote.send_fields("t", n % 2)) for n in range(WINDOW + MORE))
         for name in handlers:
             hanging.enter_context(stopped(broker, name))
-        until(lambda: watched(broker) > before, "the connection")
+        until(lambda: socket_of(remote.socket) in watched(broker), "the connection")
         remote.socket.sendall(data)
-        until(lambda: watched(broker) == before, "the window to be full")
+        until(lambda: socket_of(remote.socket) not in watched(broker), "the window to be full")
         until(lambda: fcntl.ioctl(remote.socket, termios.TIOCOUTQ, bytes(4)) == bytes(4), "all to have come")
         reset(remote)
     until(lambda: sum(queue.max_offset for queue in topic_of(broker, "t").queues) == WINDOW + MORE, "the messages")

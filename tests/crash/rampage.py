@@ -137,7 +137,7 @@ class Rampage:
             folder = self._folder / f"round-{number}"
             folder.mkdir()
             placement, roles = PLACEMENTS[(self._seed + number) % 2], (*USUAL, *BESIDE)
-            load = Load(folder, self._seed, roles=roles, placement=placement, gateways=len(GATEWAYS))
+            load = Load(folder, self._seed, roles=roles, placement=placement, more={"gateways": len(GATEWAYS)})
             try:
                 for kill in itertools.islice(kills, ROUND):
                     if self._ended(self.tally.kills):

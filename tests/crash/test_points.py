@@ -83,7 +83,7 @@ def build() -> None:
 @pytest.fixture
 def load(tmp_path: Path, request: pytest.FixtureRequest, family: str) -> Iterator[Load]:
     roles, gateways = (*ROLES, *BESIDE.get(family, ())), GATEWAYS.get(family, 1)
-    made = Load(tmp_path, seed=1, roles=roles, placement=request.param, gateways=gateways)
+    made = Load(tmp_path, seed=1, roles=roles, placement=request.param, more={"gateways": gateways})
     yield made
     made.close()
 

@@ -26,7 +26,7 @@ def test_a_fresh_page() -> None:
     seen = make_page().read()
     assert (seen.name, seen.pid, seen.epoch, seen.state, seen.error) == ("", 0, 0, ActorState.ABSENT, 0)
     assert set(seen.counters.values()) == {0}
-    assert len(seen.counters) == len(Counter) == 16
+    assert len(seen.counters) == len(Counter) == 17
 
 
 def test_counters_by_name() -> None:
