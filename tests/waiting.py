@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import select
 import time
@@ -36,6 +37,16 @@ def until(condition: Callable[[], Any], what: str = "what the test is about", *,
             begun = time.monotonic()
         else:
             os.sched_yield()
+    return found
+
+
+async def until_in_loop(condition: Callable[[], Any], what: str = "what the test is about") -> Any:
+    """The same in a coroutine, whose event loop goes on meanwhile."""
+    deadline = time.monotonic() + WATCHDOG_S
+    while not (found := condition()):
+        if time.monotonic() > deadline:
+            raise Stuck(f"waited {WATCHDOG_S:g} s for {what}")
+        await asyncio.sleep(0)
     return found
 
 

@@ -24,7 +24,7 @@ from orbitmq.errors import BrokerError, BrokerStopped
 from orbitmq.shm import runtime
 from orbitmq.store import config
 from orbitmq.store.layout import StoreLayout
-from tests.trees import SMALL, actors, kill
+from tests.trees import SMALL, actors, indexed, kill
 from tests.waiting import dead, until
 
 MESSAGES = 1000
@@ -42,6 +42,7 @@ class World:
         self.client.create_topic("t", 1)
         with self.client.producer() as producer:
             producer.send_batch("t", [b"%d" % n for n in range(MESSAGES)], durability="flushed")
+        indexed(self.client)  # tests take messages and do not wait for them
 
     def up(self) -> None:
         self.process = start_tree(str(self.layout.root), self.settings).process
@@ -330,6 +331,7 @@ def test_stops_and_members_in_threads(world: World) -> None:
     with world.client.producer() as producer:
         for queue in range(4):
             producer.send_batch("many", [b"x"] * 2000, queue=queue)
+    indexed(world.client)
     members = [world.client.consumer("many", ["many"], batch=1) for _ in range(4)]
     for member in members:
         member.settle()
