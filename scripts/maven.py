@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 BUILD = Path(__file__).resolve().parents[1] / "build"
@@ -49,6 +51,15 @@ def kept(place: Path, kind: str, sources: Sequence[Path], make: Callable[[Path],
     return folder
 
 
+@contextmanager
+def alone() -> Iterator[None]:
+    """One process of this checkout at a time. Maven's folder of what it has fetched is not made for two Mavens at once."""
+    BUILD.mkdir(exist_ok=True)
+    with (BUILD / "maven.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
 def fetch(pom: Path, folder: Path, what: str, properties: Mapping[str, str] | None = None) -> None:
     """Copies the jars of a pom.xml, and those they need, to a folder. what: their name for the error message.
 
@@ -71,7 +82,8 @@ def rocketmq(place: Path, pom: Path, sources: Sequence[Path], version: str = "")
     """The class path of Java sources and of the RocketMQ that a pom.xml names, or of another version of it. Both are kept in
     `place`, and the sources' folder comes first. Raises: MavenError."""
     properties = {"rocketmq.version": version} if version else None
-    jars = kept(place, f"jars{version}", [pom], lambda folder: fetch(pom, folder, "RocketMQ", properties))
+    with alone():
+        jars = kept(place, f"jars{version}", [pom], lambda folder: fetch(pom, folder, "RocketMQ", properties))
     classes = kept(place, f"classes{version}", sources, lambda folder: _compile(folder, jars, sources))
     return os.pathsep.join([str(pom.parent), str(classes), str(jars / "*")])
 

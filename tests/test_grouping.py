@@ -1,14 +1,16 @@
-"""Goal: tests that share a module's broker run in one worker, and others are free. Method: pytest collects a module with tests
-of each kind."""
+"""Goal: tests that share a module's broker run in one worker, and others are free; of tests/interop, one worker has the judge,
+and others run those that ask another client. Method: pytest collects a module with tests of each kind, and that folder."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
 
 from tests.grouping import Grouping
 
+INTEROP = Path(__file__).parent / "interop"
 MODULE = """
 import pytest
 
@@ -41,12 +43,17 @@ def test_named(broker): pass
 class Seen:
     def __init__(self) -> None:
         self.groups: dict[str, str | None] = {}
+        self.tests: dict[str | None, set[str]] = defaultdict(set)
+        self.fixtures: dict[str, tuple[str, ...]] = {}
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         for item in items:
             mark = item.get_closest_marker("xdist_group")
             self.groups[item.name] = None if mark is None else mark.args[0]
+            test = item.nodeid.rpartition("/")[2]
+            self.tests[self.groups[item.name]].add(test)
+            self.fixtures[test] = tuple(getattr(item, "fixturenames", ()))
 
 
 def test_who_is_one_group(tmp_path: Path) -> None:
@@ -62,3 +69,14 @@ def test_who_is_one_group(tmp_path: Path) -> None:
         "test_of_its_own": None,
         "test_named": "named",
     }
+
+
+def test_the_groups_of_interop() -> None:
+    seen = Seen()
+    arguments = ["--collect-only", "-qq", "-p", "no:cacheprovider", f"--rootdir={INTEROP.parents[1]}", str(INTEROP)]
+    assert pytest.main(arguments, plugins=[seen]) == 0
+    of = {group: {test.partition("::")[0] for test in tests} for group, tests in seen.tests.items()}
+    assert of["client5"] == {"test_client5.py"} and of["tests/interop/test_go.py"] == {"test_go.py"}
+    assert all(group == "interop" or len(files) == 1 for group, files in of.items()), of
+    judged = {test for test, names in seen.fixtures.items() if {"judge", "victim", "tools"}.intersection(names)}
+    assert judged and judged == seen.tests["interop"]

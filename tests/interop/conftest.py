@@ -1,4 +1,5 @@
-"""The judge of this folder's tests: one JVM for all of them, because starting brokers takes longer than the tests."""
+"""The judge of this folder's tests: one JVM for all of them, because starting brokers takes longer than the tests. Those that
+ask another client, which has a process of its own, are groups of their own, so that other workers run them meanwhile."""
 
 from __future__ import annotations
 
@@ -18,7 +19,15 @@ HERE = Path(__file__).parent
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.parent == HERE:
-            item.add_marker(pytest.mark.xdist_group("interop"))
+            item.add_marker(pytest.mark.xdist_group(_group(item)))
+
+
+def _group(item: pytest.Item) -> str:
+    """By what is started once: RocketMQ in the judge, RocketMQ 5's client, or what the module has."""
+    used = getattr(item, "fixturenames", ())
+    if "tools" in used:
+        return "interop"
+    return "client5" if "client5" in used else item.nodeid.partition("::")[0]
 
 
 @pytest.fixture(scope="session")
