@@ -15,7 +15,7 @@ LEAD, FRONT, NOBODY = "omq gateway", "omq gateway 1", "nobody"
 
 
 def server_of(client: socket.socket) -> str:
-    """The name of the process that has accepted this connection, over IPv4; NOBODY: it was closed."""
+    """The name of the process that has accepted this connection; NOBODY: it was closed."""
     return str(until(lambda: holder_of(client) or (NOBODY if _is_closed(client) else None), "the connection to be accepted"))
 
 
@@ -62,11 +62,12 @@ def _is_closed(client: socket.socket) -> bool:
 
 def _inode(client: socket.socket) -> str:
     """Of the other side's socket; 0 while it waits to be accepted."""
-    local, remote = (_written(*address) for address in (client.getpeername(), client.getsockname()))
-    for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
-        words = line.split()
-        if words[1:3] == [local, remote]:
-            return words[9]
+    wanted = [_written(*address[:2]) for address in (client.getpeername(), client.getsockname())]
+    for table in "tcp", "tcp6":
+        for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]:
+            words = line.split()
+            if all(word in forms for word, forms in zip(words[1:3], wanted, strict=True)):
+                return words[9]
     return "0"
 
 
@@ -84,7 +85,9 @@ def _holder(inode: str) -> str | None:
     return None
 
 
-def _written(host: str, port: int) -> str:
-    """As the kernel writes it."""
-    (number,) = struct.unpack("=I", socket.inet_aton(host))
-    return f"{number:08X}:{port:04X}"
+def _written(host: str, port: int) -> list[str]:
+    """As the kernel writes it: of IPv4, also the form that a socket for both has."""
+    packed = [socket.inet_pton(socket.AF_INET6, host if ":" in host else f"::ffff:{host}")]
+    packed += [] if ":" in host else [socket.inet_aton(host)]
+    words = (struct.unpack(f"={len(each) // 4}I", each) for each in packed)
+    return ["".join(f"{word:08X}" for word in each) + f":{port:04X}" for each in words]

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import NamedTuple
 
 import orbitmq
+from tests.actors import test_gateway_holds as holds
 from tests.actors.remoting_client import Remote, Said, records
 from tests.actors.test_gateway import body_of
 from tests.waiting import until
@@ -13,6 +15,9 @@ from tests.waiting import until
 POP, ACK, CHANGE, NOTIFICATION, POLLING_INFO, BATCH_ACK = 200050, 200051, 200053, 200054, 200055, 200151
 SUCCESS, NO_MESSAGE, POLLING_TIMEOUT = 0, 208, 210
 TRIES_AT = 72
+
+# the lead serves all pops, wherever their clients are
+asleep, counted = partial(holds.asleep, name="gateway"), partial(holds.counted, name="gateway")
 
 
 class Popped(NamedTuple):

@@ -17,6 +17,7 @@ import pytest
 
 import orbitmq
 from orbitmq.store.record import Record, parse
+from tests.actors.fronts import serving
 from tests.actors.remoting_client import ONE_WAY, SEND_V2, Remote, records
 from tests.actors.test_gateway import indexed, stored
 from tests.native.remoting_model import BINARY, JSON
@@ -230,7 +231,7 @@ def busy_ns(pid: int) -> int:
 
 def test_properties_of_the_request_are_read_once(broker: orbitmq.Broker, remote: Remote) -> None:
     """Goal: a batch of many messages does not hold the gateway up because its request has much that is not stored."""
-    pid = actors(broker)["gateway"].pid
+    pid = actors(broker)[serving()].pid
     properties = b"WAIT\1t\2" * 40_000
 
     def cost(count: int) -> int:

@@ -44,14 +44,15 @@ def hold(broker: orbitmq.Broker, remote: Remote, offset: int, *, queue: int = 0,
     return opaque
 
 
-def asleep(broker: orbitmq.Broker) -> None:
-    """It sleeps anew. One that listens to no queue counts no sleeps, and so must not be asked."""
-    before = counted(broker, "sleeps")
-    until(lambda: counted(broker, "sleeps") > before, "the gateway to sleep behind its bell")
+def asleep(broker: orbitmq.Broker, name: str = "") -> None:
+    """It sleeps anew. One that listens to no queue counts no sleeps, and so must not be asked. name: of the process, unless it
+    is the one that serves the test's clients."""
+    before = counted(broker, "sleeps", name)
+    until(lambda: counted(broker, "sleeps", name) > before, "the gateway to sleep behind its bell")
 
 
-def counted(broker: orbitmq.Broker, what: str) -> int:
-    return actors(broker)[serving()].counters[what]
+def counted(broker: orbitmq.Broker, what: str, name: str = "") -> int:
+    return actors(broker)[name or serving()].counters[what]
 
 
 ROUNDS = 10  # in one of them a look may answer before the wake; not in all

@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 
 import orbitmq
-from tests.actors.pop_client import NOTIFICATION, POLLING_INFO, SUCCESS, Popper, one, send, told
+from tests.actors.pop_client import NOTIFICATION, POLLING_INFO, SUCCESS, Popper, asleep, counted, one, send, told
 from tests.actors.remoting_client import HEARTBEAT
-from tests.actors.test_gateway_holds import asleep, counted
 from tests.trees import indexed, kill, small_broker, stopped
 from tests.waiting import until
 

@@ -14,9 +14,8 @@ from pathlib import Path
 import pytest
 
 import orbitmq
-from tests.actors.pop_client import ACK, BATCH_ACK, CHANGE, NO_MESSAGE, POP, SUCCESS, Popped, Popper, one, send
+from tests.actors.pop_client import ACK, BATCH_ACK, CHANGE, NO_MESSAGE, POP, SUCCESS, Popped, Popper, asleep, counted, one, send
 from tests.actors.remoting_client import HEARTBEAT
-from tests.actors.test_gateway_holds import asleep, counted
 from tests.trees import small_broker, stopped
 from tests.waiting import until
 
