@@ -272,6 +272,7 @@ class Administration:
             "members": [] if group is None else [_member_map(group, member) for member in group.members.values()],
             "workers": [] if work is None else self._describer.workers(work),
             "key_ordered": work is not None and work.key_ordered,
+            "queue_ordered": work is not None and work.queue_ordered,
             "dead_letters": 0 if letters is None else self._messages_of(letters),
             "queues": queues,
         }

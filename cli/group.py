@@ -57,6 +57,7 @@ def describe(group: GroupName, name: Name = None, store: Store = None, as_json: 
     state = "[bold yellow]paused[/]" if found.paused else f"{rate(speed(found.name))} messages/s committed"
     members = counted(len(found.members), "member") if found.members else "no members now"
     members = counted(len(found.workers), "worker") if found.workers else members
+    members += f", in order {found.order}" if found.order else ""
     epoch = "" if found.workers else f"  [dim]epoch {found.epoch}[/]"
     out.print(f"group {where(found.name)}  {members}  lag {found.lag_messages:,}  {state}{epoch}")
     if found.retries and found.next_retry_s is not None:

@@ -211,6 +211,7 @@ def groups_table(groups: Iterable[GroupStatus], speed: Callable[[str], float], q
         lag = group.lag_messages
         pids = ", ".join(f"{member.pid} ({_held(member)})" for member in group.members)
         pids = pids or ", ".join(f"{pid} works" for pid in sorted({worker.pid for worker in group.workers}))
+        pids += f" in order {group.order}" if pids and group.order else ""
         leaving = {queue for member in group.members for queue in member.leaving}
         taken = [member.topics for member in group.members] + [worker.topics for worker in group.workers]
         table.add_row(

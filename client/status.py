@@ -136,7 +136,7 @@ class GroupStatus:
     resumes it. dead_letters: messages that it has given up, sent again or not. retries: messages that failed and are
     not due yet, the next of them in next_retry_s seconds; they are not in the lag. None in what `groups()` and `status()`
     return; at least so many, if more than 1,000 messages of one delay wait. key_ordered: its workers have one message of a
-    key in hand at a time."""
+    key in hand at a time. queue_ordered: its remote clients pop in order, so one batch of each queue is in hand at a time."""
 
     name: str
     epoch: int
@@ -148,6 +148,12 @@ class GroupStatus:
     retries: int | None = None
     next_retry_s: float | None = None
     key_ordered: bool = False
+    queue_ordered: bool = False
+
+    @property
+    def order(self) -> str:
+        """What its messages wait for; empty: for nothing."""
+        return "by key" if self.key_ordered else "by queue" if self.queue_ordered else ""
 
     @property
     def held_up(self) -> tuple[str, ...]:
@@ -360,7 +366,8 @@ def group_status(content: dict[str, Any]) -> GroupStatus:
     queues = tuple(GroupQueueStatus(*queue) for queue in content["queues"])
     workers = tuple(worker_status(each) for each in content["workers"])
     name, epoch, paused, letters = (content[each] for each in ("name", "epoch", "paused", "dead_letters"))
-    return GroupStatus(name, epoch, members, queues, paused, workers, letters, key_ordered=content["key_ordered"])
+    ordered = {each: content[each] for each in ("key_ordered", "queue_ordered")}
+    return GroupStatus(name, epoch, members, queues, paused, workers, letters, **ordered)
 
 
 def _queue_keys(listed: list[list[Any]]) -> tuple[tuple[str, int], ...]:

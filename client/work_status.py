@@ -136,13 +136,13 @@ def _why(group: GroupStatus, topic: str, readable: bool) -> str:
         return "each worker has as many in hand as its in_hand allows"
     if all((worker.in_hand or 0) >= worker.asks_for for worker in takers):
         return "the workers are busy, and have not asked for more"
-    if group.key_ordered and any(each.work and _unfinished(each.work) for each in group.queues):
-        return "an earlier message of the same key is not done"
-    return ""
+    kind = "key" if group.key_ordered else "queue"
+    held = any(each.work and _unfinished(each.work) for each in group.queues if group.key_ordered or each.topic == topic)
+    return f"an earlier message of the same {kind} is not done" if group.order and held else ""
 
 
 def _unfinished(work: QueueWork) -> int:
-    """Messages that hold back others of their keys."""
+    """Messages that hold back others of their keys, or of their queue."""
     return work.in_hand + work.waiting + work.leaving
 
 

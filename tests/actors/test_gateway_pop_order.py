@@ -17,9 +17,9 @@ import orbitmq
 from orbitmq.client.work_settings import WorkSettings
 from orbitmq.errors import GroupInUse, SettingError
 from tests.actors.failing_disk import kill_tree
-from tests.actors.pop_client import CHANGE, NO_MESSAGE, POP, SUCCESS, Popped, Popper, one, popped, send
+from tests.actors.pop_client import CHANGE, NO_MESSAGE, POP, SUCCESS, Popped, Popper, asleep, one, popped, send
 from tests.actors.remoting_client import Said
-from tests.actors.test_gateway_holds import asleep
+from tests.cli.commands import run
 from tests.trees import indexed, kill, small_broker, stopped
 from tests.waiting import until
 
@@ -206,6 +206,27 @@ def test_all_of_a_group_pop_in_order(broker: orbitmq.Broker, popper: Popper) -> 
     for key_ordered in (False, True):
         with pytest.raises(GroupInUse, match="_ordered"):
             broker.work_session("g", ["t"], key_ordered=key_ordered)
+
+
+def test_what_operators_see(broker: orbitmq.Broker, popper: Popper) -> None:
+    """That the group pops in order, and what waits for that."""
+    fill(broker, 3)
+    assert len(until(lambda: popper.pop(2), "a batch")) == 2
+    popper.put(1)
+
+    def seen() -> bool:
+        return "1 message of t: an earlier message of the same queue is not done" in broker.group("g").held_up
+
+    until(seen, "the reason why the third one waits")
+    (group,) = (each for each in broker.status().groups if each.name == "g")
+    assert (group.queue_ordered, group.key_ordered, group.order) == (True, False, "by queue")
+    told = run("group", "describe", "g", "--name", broker.name)
+    assert "1 worker, in order by queue" in told.stdout, told
+    assert "in order by queue" in " ".join(run("status", "--name", broker.name).stdout.split())
+    assert json.loads(run("group", "describe", "g", "--name", broker.name, "--json").stdout)["queue_ordered"]
+    with Popper(broker.status().listens, "other", "t") as other:
+        until(lambda: other.pop(poll_ms=1), "messages")
+        assert broker.group("other").order == ""
 
 
 def test_a_failure_without_a_delay_waits_in_place(broker: orbitmq.Broker, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,7 +30,8 @@ function groupList(status, part, by) {
 }
 
 function who(group) {
-  if (group.workers.length) return counted(group.workers.length, "worker");
+  const order = group.key_ordered ? ", in order by key" : group.queue_ordered ? ", in order by queue" : "";
+  if (group.workers.length) return counted(group.workers.length, "worker") + order;
   return group.members.length ? counted(group.members.length, "consumer") : "none";
 }
 
