@@ -129,7 +129,7 @@ enum run_result gateway_run(struct gateway *gateway, uint32_t limit_ms)
         const uint32_t news = serve_news(gateway);
         busy = events > 0 || news;
         attachment_beat(gateway->tree);
-        if (gateway->asked_count || gateway->gone_count || gateway->hello_count)
+        if (gateway->asked_count || gateway->gone_count || gateway->hello_count || gateway_pops_yielded(gateway))
             return RUN_NEED;
         if (events < 0)
             return RUN_SIGNAL;

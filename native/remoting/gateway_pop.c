@@ -75,6 +75,23 @@ static void repeat(struct pop_link *link, uint64_t attempt)
         }
 }
 
+/* A link by which clients have only asked whether there is a message does not say how the group pops: it gives back what it has, and is closed, so
+ * that the first pop does. True while one is on its way; for a second, in case the dispatcher hangs. */
+static bool make_way(struct gateway *gateway, const struct gateway_popped *what)
+{
+    const uint64_t now = clock_ms();
+    bool waits = false;
+    for (uint32_t i = 0; i < gateway->pop_count; i++) {
+        struct pop_link *const link = gateway->pops[i];
+        if (link->popped || link->group.size != what->group.size || memcmp(link->group.data, what->group.data, what->group.size) != 0)
+            continue;
+        if (!link->yields_ms)
+            link->yields_ms = now;
+        waits |= now - link->yields_ms < POP_YIELD_MS;
+    }
+    return waits;
+}
+
 enum gateway_served gateway_pop(struct gateway *gateway, const struct gateway_asker *asker, const struct remoting_header *header)
 {
     struct pop_wait wait;
@@ -101,6 +118,8 @@ enum gateway_served gateway_pop(struct gateway *gateway, const struct gateway_as
         what.filter.size = 0;
     const struct connection *const connection = gateway->connections[asker->connection];
     struct pop_link *const link = pop_link_find(gateway, &what);
+    if (!link && !connection->prepared && make_way(gateway, &what))
+        return GATEWAY_STALLED;
     if (!link && !connection->prepared && pop_opened_by(gateway, connection) >= POP_LINKS_OF_ONE) {
         gateway_refuse(gateway, asker, GATEWAY_SYSTEM_ERROR, "this connection pops other groups, topics or filters already, as many as one may");
         return GATEWAY_SERVED;
@@ -112,6 +131,8 @@ enum gateway_served gateway_pop(struct gateway *gateway, const struct gateway_as
         return GATEWAY_SERVED;
     }
     link->used_ms = clock_ms();
+    link->popped = true;
+    link->yields_ms = 0;
     if (connection->prepared && !link->opener_epoch) {
         link->opener = connection->index;
         link->opener_epoch = connection->epoch;
@@ -154,7 +175,7 @@ static bool serve(struct gateway *gateway, struct pop_link *link, struct pop_wai
         connection->holds_full = true;
         return false;
     }
-    const bool serves = !wait->full && !gateway->stopping && !link->lost && !connection->finished;
+    const bool serves = !wait->full && !gateway->stopping && !link->lost && !link->yields_ms && !connection->finished;
     if (wait->notice && serves && !link->crowded && link->stock_count) {
         gateway_tell_notice(gateway, &wait->asker, true, false);
         return true;
@@ -162,7 +183,7 @@ static bool serve(struct gateway *gateway, struct pop_link *link, struct pop_wai
     while (!wait->notice && serves && !link->lost && !link->crowded && link->stock_count)
         if (pop_serve(gateway, link, wait))
             return true;
-    if (now < wait->until_ms && !gateway->stopping && !link->lost && !connection->finished)
+    if (now < wait->until_ms && !gateway->stopping && !link->lost && !link->yields_ms && !connection->finished)
         return false;
     if (wait->notice)
         gateway_tell_notice(gateway, &wait->asker, false, false);
@@ -196,7 +217,7 @@ static uint32_t look_at(struct gateway *gateway, struct pop_link *link, uint64_t
     link->asked += notices ? POP_MOST : 0; /* as many as the pop that follows may want; for all of them */
     if (done)
         link->used_ms = now;
-    const bool unwanted = link->stock_count && (link->crowded || (!link->open && (gateway->stopping || now - link->used_ms >= POP_STOCK_MS)));
+    const bool unwanted = link->stock_count && (link->crowded || link->yields_ms || (!link->open && (gateway->stopping || now - link->used_ms >= POP_STOCK_MS)));
     if (unwanted || (link->crowded && link->open))
         pop_link_check(link, now);
     if (unwanted)

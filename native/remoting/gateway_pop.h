@@ -34,6 +34,7 @@
 #define POP_POLL_MS_MIN 100      /* for a client that does not want to wait: as long as the dispatcher may take to look */
 #define POP_STOCK_MS 250u        /* how long what nobody waits for is kept for the next pop */
 #define POP_IDLE_MS 5000u        /* a link that nobody uses is closed */
+#define POP_YIELD_MS 1000u       /* how long a pop waits for a link to make way */
 #define POP_CHECK_MS 2000u       /* between two looks for leases of messages that the dispatcher has let go */
 #define POP_DAMAGED_MS 30000u    /* until a message that cannot be read is tried again */
 
@@ -76,6 +77,8 @@ struct pop_link {
     void *memory;              /* of its session; Python's */
     uint32_t slot, epoch;      /* of its session */
     bool lost;                 /* the session has ended */
+    bool popped;               /* somebody has popped by it; before that, it makes way for a pop with another filter or order ... */
+    uint64_t yields_ms;        /* ... from then on; 0: it does not */
     bool crowded;              /* there is no room for a lease: it takes nothing until there is */
     uint64_t checked_ms;       /* when pop_link_check asked last */
     struct pop_leases leases;
@@ -100,6 +103,8 @@ enum gateway_served gateway_pop(struct gateway *gateway, const struct gateway_as
 /* Serves whom it can. Returns how much was done. */
 uint32_t gateway_look_at_pops(struct gateway *gateway);
 bool gateway_owes_pop(const struct gateway *gateway, const struct connection *connection);
+/* Some link has made way, and Python may close its session. */
+bool gateway_pops_yielded(const struct gateway *gateway);
 /* Reput or the dispatcher is to end our sleeps, for some link. */
 bool gateway_pops_wait(const struct gateway *gateway);
 uint64_t gateway_pops_until(const struct gateway *gateway); /* when there is something to do by the clock */

@@ -58,10 +58,23 @@ bool gateway_pop_open(struct gateway *gateway, const struct gateway_popped *what
     return true;
 }
 
+/* Nobody waits, and nothing is in hand or to be told. */
+static bool is_done(const struct pop_link *link)
+{
+    return !link->wait_count && !link->leases.count && !link->stock_count && link->told == link->given;
+}
+
+bool gateway_pops_yielded(const struct gateway *gateway)
+{
+    for (uint32_t i = 0; i < gateway->pop_count; i++)
+        if (gateway->pops[i]->yields_ms && is_done(gateway->pops[i]))
+            return true;
+    return false;
+}
+
 static bool is_over(const struct pop_link *link, uint64_t now_ms)
 {
-    return link->lost || (!link->wait_count && !link->leases.count && !link->stock_count && link->told == link->given &&
-                          now_ms - link->used_ms > POP_IDLE_MS);
+    return link->lost || (is_done(link) && (link->yields_ms || now_ms - link->used_ms > POP_IDLE_MS));
 }
 
 bool gateway_pop_over(struct gateway *gateway, struct gateway_pop_end *end)

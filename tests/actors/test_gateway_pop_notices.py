@@ -143,6 +143,38 @@ def test_the_filter_of_the_group(broker: orbitmq.Broker) -> None:
         assert one(popper).body == b"a"
 
 
+SQL = {"expType": "SQL92", "exp": "n = 1"}
+KINDS: dict[str, dict[str, object]] = {"tag": {"exp": "a"}, "sql": {**SQL}, "order": {"order": "true"}}
+
+
+@pytest.mark.parametrize("how", KINDS.values(), ids=KINDS)
+def test_a_group_that_nobody_has_popped(broker: orbitmq.Broker, popper: Popper, how: dict[str, object]) -> None:
+    """Goal: who only asks says nothing about how the group pops: its first pop does, and gets each message at once, as one that
+    was never delivered. Whoever waits for an answer is told, and asks again."""
+    with broker.producer() as producer, Popper(broker.status().listens, "g", "t", **how) as other:
+        producer.send("t", b"a", tags="a", properties={"n": "1"}, queue=0)
+        indexed(broker)
+        assert popper.has()
+        popped = one(other)
+        assert (popped.body, popped.reconsumed) == (b"a", 0)
+        assert other.ack(popped) == SUCCESS
+    with Popper(broker.status().listens, "h", "t", **how) as other:
+        assert popper.has(consumerGroup="h")
+        assert (mine := one(other)).body == b"a" and other.ack(mine) == SUCCESS
+        assert not popper.has(poll_ms=1, consumerGroup="h", order=how.get("order", "false"))
+    with Popper(broker.status().listens, "i", "t", **how) as other:
+        assert other.pop(poll_ms=15_000)
+    with Popper(broker.status().listens, "empty", "none-yet", **how) as other:
+        broker.create_topic("none-yet", 1)
+        opaque = popper.remote.put(NOTIFICATION, **popper.notice(consumerGroup="empty", topic="none-yet"))
+        asleep(broker)
+        other.put()
+        assert popper.remote.take().opaque == opaque, "told that there is none now"
+        with broker.producer() as producer:
+            producer.send("none-yet", b"x", tags="a", properties={"n": "1"})
+        assert other.remote.take().code == SUCCESS
+
+
 def test_how_many_pops_wait(broker: orbitmq.Broker, popper: Popper) -> None:
     """Those that have named this queue, or none; whatever else waits is none of them."""
     listens = broker.status().listens
