@@ -6,8 +6,17 @@ is that in which the store's own files come to be on disk:
     1  checkpoint and positions      what they vouch for is in everything that is copied later
     2  notes and group offsets       they speak of what is in the log already
     3  the log                       to the end; what is written meanwhile may be in it or not
-    4  topics and groups             each topic that has messages is among them
-    5  queues and index              what leads past the log's end is removed, what is behind the checkpoint made again
+    4  queues and index              what leads past the log's end is removed, what is behind the checkpoint made again
+    5  deletions and topics          of one moment; each topic of which log or queues have anything is known there
+    6  groups
+
+Topics are made, deleted and made again meanwhile. topics.json names a topic before the log or a folder has anything of it,
+and orbitmq/purged says that it is deleted before topics.json loses it (actors/purges.py). So every topic of which steps 3 and
+4 have found anything is named by one of the two files at each later moment; if it was made again, orbitmq/purged says where
+the numbers of the old one end. That holds for the two files of one moment only: an old note beside a new table would make
+damage of a topic that was deleted, and give the messages of the old topic to the one that was made again. Hence both are
+copied last, and the copy counts if nobody has replaced orbitmq/purged meanwhile. A note that is newer than the log is what a
+power cut leaves, too: purges.py lowers what it says to what is there.
 
 What belongs to the running broker alone is left out, reput's commit too: without it recovery counts the store's end as a power
 cut. docs/backup.md has the promise.
@@ -19,11 +28,11 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from orbitmq.errors import CorruptRecord, StoreUnsupported
+from orbitmq.errors import CorruptRecord, StoreFailed, StoreUnsupported
 from orbitmq.shm.crash_point import crash_point
 from orbitmq.store import abort, atomic_file, backup_note, file_copy, positions, remake, sparse
 from orbitmq.store.backup_note import BackupNote
@@ -34,7 +43,8 @@ from orbitmq.store.recovery.recover import recover
 from orbitmq.store.settings import StoreSettings
 
 Progress = Callable[[int, int], object]  # bytes of files done, and of all
-_TABLES = ("topics.json", "subscriptionGroup.json")  # with their .bak
+_TOPICS, _GROUPS = "topics.json", "subscriptionGroup.json"  # with their .bak
+_MOMENTS = 1000  # how often topics and deletions are copied at most until nobody has deleted, purged or made one meanwhile
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,12 +106,12 @@ class _Copy:
             crash_point("backup_notes_copied")
             self._log()
             crash_point("backup_log_copied")
-            for name in _TABLES:
-                for path in (self.source.config / name, self.source.config / f"{name}.bak"):
-                    self._small(path)
             self._small(self.source.own / "dedup")
             self._queues()
             self._files(self.source.index)
+            crash_point("backup_queues_copied")
+            self._topics()
+            self._table(_GROUPS)
             crash_point("backup_copied")
             self.image.open(self.settings)
             report = recover(self.image, self.settings, lambda line: None)
@@ -139,11 +149,11 @@ class _Copy:
     def _notes(self) -> None:
         """Group offsets and delay offsets before OrbitMQ's own notes, as their writers do it: the notes may say more."""
         for path in self._listed(self.source.config):
-            if not path.name.startswith(_TABLES) and not path.name.endswith(".tmp"):
+            if not path.name.startswith((_TOPICS, _GROUPS)) and not path.name.endswith(".tmp"):
                 self._small(path)
         own = self.source
         for path in (
-            own.store_json, own.settings_toml, own.retention, own.purged, own.rising, own.own / "group",
+            own.store_json, own.settings_toml, own.retention, own.rising, own.own / "group",
             own.delayed, own.transactions, own.transaction_checks, own.group_commits, own.name_server_values,
         ):  # fmt: skip
             self._small(path)
@@ -181,6 +191,32 @@ class _Copy:
         for topic in self._listed(self.source.consumequeue):
             for queue in self._listed(topic):
                 self._files(queue)
+
+    def _topics(self) -> None:
+        """Deletions and topics of one moment: orbitmq/purged is the same file before and after topics.json is read. It is held
+        open meanwhile, so that no other file gets its number. Raises: StoreFailed."""
+        for _ in range(_MOMENTS):
+            with ExitStack() as held:
+                before = None
+                with suppress(FileNotFoundError):
+                    before = os.fstat(held.enter_context(self.source.purged.open("rb")).fileno())
+                self._small(self.source.purged)
+                self._table(_TOPICS)
+                after = None
+                with suppress(FileNotFoundError):
+                    after = self.source.purged.stat()
+            same = before is after if before is None or after is None else os.path.samestat(before, after)
+            if same:
+                return
+        raise StoreFailed(
+            f"cannot back up {self.source.root}: in each of {_MOMENTS:,} tries somebody deleted or purged one",
+            hint="back it up again, which is safe, when topics are deleted less often",
+            path=str(self.source.root),
+        )
+
+    def _table(self, name: str) -> None:
+        for path in (self.source.config / name, self.source.config / f"{name}.bak"):
+            self._small(path)
 
     def _files(self, folder: Path) -> None:
         """The files of a folder and of those below it, the newest first, as for the log."""
