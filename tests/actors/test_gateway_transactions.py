@@ -9,6 +9,8 @@ tests/interop/test_remote.py.
 from __future__ import annotations
 
 import random
+import socket
+import struct
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -24,6 +26,7 @@ from tests.actors.test_gateway import indexed, stored
 from tests.forged import BODY_AT, forged_at
 from tests.native.remoting_model import BINARY, JSON
 from tests.trees import everything, kill, small_broker
+from tests.waiting import until
 
 SUCCESS, SYSTEM_ERROR = 0, 1
 END = 37
@@ -245,3 +248,21 @@ def test_begun_while_a_process_dies(broker: orbitmq.Broker) -> None:
         found = [each.id for each in left(broker) if each.id.startswith(victim)]
         assert len(found) == len(set(found)) and answered <= set(found)
         assert victim == "gateway" or len(answered) == 60
+
+
+@pytest.mark.parametrize("how", ["closed", "shut", "reset"])
+@pytest.mark.parametrize("fronts", [1, 2])
+def test_ends_before_the_connection_does(tmp_path: Path, fronts: int, how: str) -> None:
+    """One-way, as RocketMQ's Go client ends transactions, and right before it goes: each end counts."""
+    with small_broker(tmp_path, listen="127.0.0.1:0", gateways=fronts) as broker:
+        broker.create_topic("t", 2)
+        for number in range(60):
+            with Remote(broker.status().listens) as remote:
+                half = begin(remote, f"id-{number}", b"%d" % number)
+                remote.put(END, mark=ONE_WAY, **end_fields(half, COMMIT))
+                if how == "shut":
+                    remote.socket.shutdown(socket.SHUT_WR)
+                if how == "reset":
+                    remote.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        until(lambda: not left(broker), "all transactions to end")
+        assert sorted(int(bytes(message)) for message in stored(broker)) == [*range(60)]
