@@ -9,6 +9,8 @@
  *   dispatcher_image.c    the records for that
  *   dispatcher_filter.c   which messages a group's workers want of a topic
  *   dispatcher_order.c    which messages wait for others of their key, in groups that want that
+ *   dispatcher_order_look.c  the look at such a group's messages that makes them known
+ *   dispatcher_chain.c    the known ones: which have a key in common, and which can be handed out
  *   dispatcher_kept.c     the file orbitmq/retries, and what the log knows after a death of the whole tree
  */
 #ifndef ORBITMQ_DISPATCHER_PARTS_H

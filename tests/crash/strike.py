@@ -25,7 +25,7 @@ OWNER = {
     "dispatcher": "dispatcher",
     "dispatcher_answers": "dispatcher",
     "dispatcher_hand": "dispatcher",
-    "dispatcher_order": "dispatcher",
+    "dispatcher_order_look": "dispatcher",
     "dispatcher_kept": "dispatcher",
     "dispatcher_plan": "dispatcher",
     "dispatcher_put": "dispatcher",

@@ -48,8 +48,8 @@ FAMILIES = {
     "transactions": {"check_notes", "due_checks", "halves", "handler_settle", "transaction_checker", "writer_settle"},
     "chain": {"group_commits", "group_offsets", "writer_commits"},
     "workers": {
-        "dispatcher", "dispatcher_answers", "dispatcher_hand", "dispatcher_order", "dispatcher_plan", "work_files", "work_link",
-        "work_plan", "work_queue", "work_registry", "work_session",
+        "dispatcher", "dispatcher_answers", "dispatcher_hand", "dispatcher_order_look", "dispatcher_plan", "work_files",
+        "work_link", "work_plan", "work_queue", "work_registry", "work_session",
     },
     "gateway": {
         "gateway", "gateway_back", "gateway_batch", "gateway_connections", "gateway_hold", "gateway_pop", "gateway_pop_notice",
