@@ -14,11 +14,11 @@ from pathlib import Path
 
 from orbitmq.actors import events
 from orbitmq.actors.child_output import ChildOutput
-from orbitmq.actors.death import Death
 from orbitmq.actors.events import ERROR_OUTPUT
 from orbitmq.actors.spec import ChildSpec
 from orbitmq.errors import OrbitError
 from orbitmq.native._core import lib
+from orbitmq.shm.death import Death
 
 # These signals wake the supervisor's loop. A child must not run the supervisor's Python handlers for them before it has its
 # own.

@@ -144,6 +144,7 @@ class Peer:
         if not same:
             raise BrokerError(
                 "cannot serve a process of another pid namespace",
-                hint="run client and broker in one container, or with a shared pid namespace",
+                hint="run client and broker in one container, or share the pid namespace: docker run --pid=container:BROKER, "
+                "or shareProcessNamespace: true in the pod (docs/containers.md)",
                 pid=self.pid,
             )

@@ -13,7 +13,7 @@ from dataclasses import astuple
 
 import msgpack
 
-from orbitmq.actors.death import Death
+from orbitmq.shm.death import Death
 
 DATAGRAM_MAX = 1 << 16
 

@@ -35,7 +35,6 @@ from orbitmq.actors.actor import Stopping, live
 from orbitmq.actors.catch_up import LOOK_S, CatchUp
 from orbitmq.actors.child_output import ChildOutput
 from orbitmq.actors.children import Child, child_process
-from orbitmq.actors.death import Death
 from orbitmq.actors.descriptor_limit import raise_descriptor_limit
 from orbitmq.actors.descriptor_store import DescriptorStore
 from orbitmq.actors.event_log import EventLog
@@ -52,6 +51,7 @@ from orbitmq.native._core import lib
 from orbitmq.shm import runtime
 from orbitmq.shm.counters import ActorState
 from orbitmq.shm.crash_point import crash_point
+from orbitmq.shm.death import Death
 from orbitmq.shm.event import LEVELS
 from orbitmq.shm.frames import error_map
 from orbitmq.store.access import PRIVATE_UMASK

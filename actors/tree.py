@@ -9,10 +9,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from orbitmq.actors.death import Death
 from orbitmq.actors.front_ends import FrontEnds
 from orbitmq.actors.listener import Listener
 from orbitmq.native._core import ffi, lib
+from orbitmq.shm.death import Death
 from orbitmq.store.note import Note
 from orbitmq.store.tree_settings import TreeSettings
 

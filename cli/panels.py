@@ -14,7 +14,8 @@ from rich.text import Text
 from orbitmq.cli.console import clock_time, duration, own_durability, plain_table, rate, retention
 from orbitmq.cli.looks import Between
 from orbitmq.cli.printing import one_line
-from orbitmq.client.status import ActorStatus, DeathStatus, GroupStatus, MemberStatus, Status
+from orbitmq.client.status import ActorStatus, GroupStatus, MemberStatus, Status
+from orbitmq.shm.death import Death
 from orbitmq.shm.disk_fault import byte_count
 
 STATE_STYLES = {"running": "green", "starting": "yellow", "recovering": "yellow", "stopping": "yellow", "failed": "bold red"}
@@ -86,7 +87,7 @@ def _head(now: Status) -> RenderableType:
     )
 
 
-def _death(death: DeathStatus) -> Iterable[str]:
+def _death(death: Death) -> Iterable[str]:
     age = duration(max(0.0, time.time() - death.at) * 1000)
     yield f"[bold yellow]died[/]  {escape(death.actor)}, process {death.pid}, {age} ago: {escape(death.ended)}"
     for words in death.words[-WORDS_SHOWN:]:

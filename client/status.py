@@ -15,6 +15,7 @@ from orbitmq.client.work_status import QueueWork, WorkerStatus, held_up, worker_
 from orbitmq.errors import StoreError
 from orbitmq.native._core import ffi, lib
 from orbitmq.shm.counters import ActorPage
+from orbitmq.shm.death import Death
 from orbitmq.shm.durability import Durability
 from orbitmq.shm.topic_table import Topic, TopicTable, default_durability, own_retention
 from orbitmq.store.consume_queue import ConsumeQueue
@@ -49,20 +50,6 @@ class ActorStatus:
     counters: dict[str, int]
     quantiles: dict[float, int]
     refused: dict[str, int] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class DeathStatus:
-    """How a process of the broker died that was started again since. actor: its name; "stages" is handler, writer and reput in
-    one. life: which of its lives it was. at: seconds since the epoch. ended: a signal or an exit code. words: the last lines
-    that it wrote, the oldest first, such as the assertion that did not hold."""
-
-    actor: str
-    pid: int
-    life: int
-    at: float
-    ended: str
-    words: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +217,7 @@ class Status:
     addresses: tuple[str, ...] = ()
     open_transactions: int = 0
     oldest_transaction_ms: int = 0
-    deaths: tuple[DeathStatus, ...] = ()
+    deaths: tuple[Death, ...] = ()
 
     @property
     def health(self) -> Health:
@@ -270,7 +257,7 @@ def read_status(attachment: Attachment, ask: Callable[[str], Any]) -> Status:
         addresses=tuple(told["addresses"]),
         open_transactions=transactions,
         oldest_transaction_ms=oldest_transaction_ms,
-        deaths=tuple(DeathStatus(**each | {"words": tuple(each["words"])}) for each in told["deaths"]),
+        deaths=tuple(Death(**each | {"words": tuple(each["words"])}) for each in told["deaths"]),
     )
 
 

@@ -20,12 +20,11 @@ from orbitmq.actors import events
 from orbitmq.actors.actor import ActorError
 from orbitmq.actors.child_output import KEPT_CHARACTERS, KEPT_LINES, ChildOutput
 from orbitmq.actors.children import Child, child_process
-from orbitmq.actors.death import Death
 from orbitmq.actors.notifier import Notifier
 from orbitmq.actors.post import Post, received
 from orbitmq.actors.supervisor import main
-from orbitmq.client.status import DeathStatus
 from orbitmq.native._core import ffi, lib
+from orbitmq.shm.death import Death
 from orbitmq.shm.event import Event
 from tests.trees import SMALL, actors
 from tests.waiting import until
@@ -91,7 +90,7 @@ def test_in_the_log_and_in_status(tmp_path: Path, kind: str, monkeypatch: pytest
         until(lambda: actors(client)["notifier"].epoch == 2, "the notifier's next life")
         [death] = until(lambda: client.status().deaths, "the death in the status")
         assert (death.actor, death.life, death.ended) == ("notifier", 1, ended)
-        assert isinstance(death, DeathStatus) and told(death.words, words)
+        assert isinstance(death, Death) and told(death.words, words)
         os.kill(actors(client)["coordinator"].pid, signal.SIGKILL)
         until(lambda: actors(client)["coordinator"].epoch == 2, "the coordinator's next life")
         lives = {each.actor: each.ended for each in until(client.status, "an answer").deaths}

@@ -15,7 +15,8 @@ from rich.console import Console
 
 from orbitmq.cli.looks import Between, Look
 from orbitmq.cli.panels import summary_line, whole_picture
-from orbitmq.client.status import DeathStatus, GroupQueueStatus, MemberStatus
+from orbitmq.client.status import GroupQueueStatus, MemberStatus
+from orbitmq.shm.death import Death
 from tests.cli.made_status import actor, group, positions, session, status, topic
 
 
@@ -67,7 +68,7 @@ def test_what_is_to_be_seen(changed: dict[str, Any], texts: list[str]) -> None:
 def test_last_words() -> None:
     """The newest of them, on lines of their own, whatever characters they have."""
     words = tuple(f"line {number} [x]\x1b[2J" for number in range(10))
-    told = shown(deaths=(DeathStatus("flush", 7, 1, time.time() - 200, "SIGABRT", words),)).splitlines()
+    told = shown(deaths=(Death("flush", 7, 1, time.time() - 200, "SIGABRT", words),)).splitlines()
     place = told.index("died  flush, process 7, 3 min ago: SIGABRT")
     assert [line.strip() for line in told[place + 1 :]] == [f"line {number} [x]\\x1b[2J" for number in range(5, 10)]
 

@@ -7,7 +7,7 @@ import errno
 import os
 
 from orbitmq.cli.top.complaints import KEPT, Complaints
-from orbitmq.client.status import DeathStatus
+from orbitmq.shm.death import Death
 from tests.cli.made_status import actor, positions, status
 
 
@@ -33,8 +33,8 @@ def test_last_words() -> None:
     """Of the process that died, whichever of its actors one looks at; and of an actor that died more than once."""
     before = status(actors=(actor("reput", pid=5), actor("writer", pid=5), actor("flush", pid=6), actor("notifier", pid=7)))
     deaths = (
-        DeathStatus("stages", 5, 1, 0.0, "SIGABRT", ("before", "x.c:7: Assertion failed.")),
-        DeathStatus("flush", 66, 2, 0.0, "SIGKILL", ()),
+        Death("stages", 5, 1, 0.0, "SIGABRT", ("before", "x.c:7: Assertion failed.")),
+        Death("flush", 66, 2, 0.0, "SIGKILL", ()),
     )
     lives = {"reput": 2, "writer": 2, "flush": 3, "notifier": 1}
     complaints = Complaints()
