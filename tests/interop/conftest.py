@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
+import orbitmq
 from tests.interop import toolchain
 from tests.interop.client5 import Client5
 from tests.interop.judge import Judge
+from tests.interop.ours import visiting
 
 HERE = Path(__file__).parent
 
@@ -80,3 +82,10 @@ def client5(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client5]:
     client = Client5(tools, tmp_path_factory.mktemp("client5"))
     yield client
     client.close()
+
+
+@pytest.fixture
+def visitor(judge: Judge, broker: orbitmq.Broker) -> Iterator[Judge]:
+    """The judge as a client of the broker, which is a fixture of the test's module."""
+    with visiting(judge, broker):
+        yield judge

@@ -1,14 +1,20 @@
-"""OrbitMQ's side: a broker with the requested file sizes, its death, and waiting for something of it."""
+"""OrbitMQ's side: a broker with the requested file sizes, its visitors, and its death."""
 
 from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import orbitmq
 from tests.interop.judge import Files
+from tests.interop.jvm import Jvm
 from tests.waiting import dead, until
+
+# A test fills several files of each kind.
+SMALL_FILES = Files(log_file_size=256 << 10, queue_file_units=1000, index_slots=1000, index_entries=4000)
 
 
 def broker_on(store: Path, files: Files, **settings: int) -> orbitmq.Broker:
@@ -21,3 +27,11 @@ def kill_tree(broker: orbitmq.Broker) -> None:
     os.kill(broker.pid, signal.SIGKILL)
     until(lambda: all(map(dead, pids)), "the tree's end")
     broker.close()
+
+
+@contextmanager
+def visiting(visitor: Jvm, broker: orbitmq.Broker) -> Iterator[None]:
+    """Its clients are the broker's."""
+    visitor.ask("visit", names=broker.status().listens)
+    yield
+    visitor.ask("leave")

@@ -17,12 +17,11 @@ import pytest
 import orbitmq
 from orbitmq.remoting.plain_acl import parse
 from tests.actors.remoting_client import Remote
-from tests.interop.judge import Files, Judge
-from tests.interop.ours import broker_on
+from tests.interop.judge import Judge
+from tests.interop.ours import SMALL_FILES, broker_on
 from tests.waiting import until
 
 NAME = "judged"
-FILES = Files(log_file_size=256 << 10, queue_file_units=1000, index_slots=1000, index_entries=4000)
 OPERATOR = "operator", "12345678"
 RULES = """\
 globalWhiteRemoteAddresses:
@@ -108,17 +107,10 @@ def signers() -> Iterator[dict[str, str]]:
 def broker(tmp_path: Path) -> Iterator[orbitmq.Broker]:
     (tmp_path / "plain_acl.yml").write_text(RULES)
     settings = {"name": NAME, "listen": "127.0.0.1:0", "acl": str(tmp_path / "plain_acl.yml")}
-    with broker_on(tmp_path / "store", FILES, **settings) as broker:
+    with broker_on(tmp_path / "store", SMALL_FILES, **settings) as broker:
         for topic in TOPICS:
             broker.create_topic(topic, queues=2)
         yield broker
-
-
-@pytest.fixture
-def visitor(judge: Judge, broker: orbitmq.Broker) -> Iterator[Judge]:
-    judge.ask("visit", names=broker.status().listens)
-    yield judge
-    judge.ask("leave")
 
 
 def refusals(judge: Judge, address: str, asked: list[dict[str, Any]]) -> list[str]:
@@ -136,7 +128,7 @@ def refusals(judge: Judge, address: str, asked: list[dict[str, Any]]) -> list[st
 def test_as_with_rocketmq(judge: Judge, broker: orbitmq.Broker, tmp_path: Path) -> None:
     asked = [{**request, **signer} for signer in signers() for request in requests()]
     ours = refusals(judge, broker.status().listens, asked)
-    judge.start(tmp_path / "theirs", FILES, rules=RULES, operator=OPERATOR)
+    judge.start(tmp_path / "theirs", SMALL_FILES, rules=RULES, operator=OPERATOR)
     theirs = refusals(judge, judge.addresses[1], asked)
     differ = [(each, one, other) for each, one, other in zip(asked, ours, theirs, strict=True) if one != other]
     assert not differ, f"{len(differ)} of {len(asked)}: {differ[:10]}"
@@ -226,10 +218,10 @@ def test_accounts_as_with_rocketmq(judge: Judge, tmp_path: Path) -> None:
     """The same requests to both, which let everybody at home in: the same codes, words and lists, and files that mean the
     same."""
     (ours := tmp_path / "plain_acl.yml").write_text(AT_HOME)
-    judge.start(tmp_path / "theirs", FILES, rules=AT_HOME, operator=OPERATOR)
+    judge.start(tmp_path / "theirs", SMALL_FILES, rules=AT_HOME, operator=OPERATOR)
     settings = {"name": NAME, "listen": "127.0.0.1:0", "acl": str(ours)}
     with (
-        broker_on(tmp_path / "store", FILES, **settings) as broker,  # type: ignore[arg-type]
+        broker_on(tmp_path / "store", SMALL_FILES, **settings) as broker,  # type: ignore[arg-type]
         Remote(broker.status().listens) as mine,
         Remote(judge.addresses[1]) as theirs,
     ):

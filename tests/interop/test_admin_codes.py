@@ -16,7 +16,8 @@ from pathlib import Path
 import orbitmq
 from tests.actors.remoting_client import Remote, Said
 from tests.interop.judge import Judge
-from tests.interop.test_mqadmin import CLUSTER, FILES, NAME, broker  # noqa: F401
+from tests.interop.ours import SMALL_FILES
+from tests.interop.test_mqadmin import CLUSTER, NAME, broker  # noqa: F401
 from tests.waiting import until
 
 NAMES, BROKER = "name server", "broker"
@@ -68,7 +69,7 @@ def answer(said: Said) -> tuple[object, ...]:
 
 
 def test_answers(judge: Judge, broker: orbitmq.Broker, tmp_path: Path) -> None:  # noqa: F811
-    judge.start(tmp_path / "theirs", FILES)
+    judge.start(tmp_path / "theirs", SMALL_FILES)
     ours = broker.status().listens
     names, address = judge.addresses
     wrong = []
@@ -89,7 +90,7 @@ def test_answers(judge: Judge, broker: orbitmq.Broker, tmp_path: Path) -> None: 
 
 def test_units_of_a_queue(judge: Judge, broker: orbitmq.Broker, tmp_path: Path) -> None:  # noqa: F811
     """With messages of the same size and tag, those of the queue are the same, and what is beyond is told in the same words."""
-    judge.start(tmp_path / "theirs", FILES)
+    judge.start(tmp_path / "theirs", SMALL_FILES)
     ours = broker.status().listens
     told = []
     for whom in (ours, judge.addresses[1]):
@@ -119,7 +120,7 @@ def units(said: Said) -> tuple[object, ...]:
 
 def test_what_depends_on_the_broker(judge: Judge, broker: orbitmq.Broker, tmp_path: Path) -> None:  # noqa: F811
     """Answers whose numbers are a broker's own have the same keys, one in the other."""
-    judge.start(tmp_path / "theirs", FILES)
+    judge.start(tmp_path / "theirs", SMALL_FILES)
     ours = broker.status().listens
     names, address = judge.addresses
 

@@ -15,26 +15,22 @@ import pytest
 
 import orbitmq
 from tests.interop.client5 import Client5
-from tests.interop.judge import Files
-from tests.interop.ours import broker_on
+from tests.interop.ours import SMALL_FILES, broker_on, visiting
 from tests.trees import kill
 from tests.waiting import WATCHDOG_S, until
-
-FILES = Files(log_file_size=256 << 10, queue_file_units=1000, index_slots=1000, index_entries=4000)
 
 
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[orbitmq.Broker]:
-    with broker_on(tmp_path / "store", FILES, name="five", listen="127.0.0.1:0") as broker:
+    with broker_on(tmp_path / "store", SMALL_FILES, name="five", listen="127.0.0.1:0") as broker:
         broker.create_topic("orders", queues=4)
         yield broker
 
 
 @pytest.fixture
 def visitor(client5: Client5, broker: orbitmq.Broker) -> Iterator[Client5]:
-    client5.ask("visit", names=broker.status().listens)
-    yield client5
-    client5.ask("leave")
+    with visiting(client5, broker):
+        yield client5
 
 
 def bodies(begin: int, count: int) -> list[str]:

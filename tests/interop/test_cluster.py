@@ -12,26 +12,25 @@ from pathlib import Path
 import pytest
 
 import orbitmq
-from tests.interop.judge import Files, Judge
+from tests.interop.judge import Judge
 from tests.interop.letters import Letter, _for_judge, of_rocketmq
-from tests.interop.ours import broker_on, kill_tree
+from tests.interop.ours import SMALL_FILES, broker_on, kill_tree
 from tests.waiting import until
 
 NAME = "beside"
-FILES = Files(log_file_size=256 << 10, queue_file_units=1000, index_slots=1000, index_entries=4000)
 COUNT = 40
 
 
 @pytest.fixture
 def names(judge: Judge, tmp_path: Path) -> str:
     """The name server's address."""
-    judge.start(tmp_path / "theirs", FILES)
+    judge.start(tmp_path / "theirs", SMALL_FILES)
     return judge.addresses[0]
 
 
 @pytest.fixture
 def broker(tmp_path: Path, names: str) -> Iterator[orbitmq.Broker]:
-    with broker_on(tmp_path / "ours", FILES, name=NAME, listen="127.0.0.1:0", namesrv=names) as broker:
+    with broker_on(tmp_path / "ours", SMALL_FILES, name=NAME, listen="127.0.0.1:0", namesrv=names) as broker:
         yield broker
 
 

@@ -18,12 +18,10 @@ import orbitmq
 from tests.actors.remoting_client import Remote
 from tests.interop import gopher
 from tests.interop.gopher import Gopher, body_of, letters
-from tests.interop.judge import Files
-from tests.interop.ours import broker_on
+from tests.interop.ours import SMALL_FILES, broker_on
 from tests.waiting import until
 
 NAME = "judged"
-FILES = Files(log_file_size=256 << 10, queue_file_units=1000, index_slots=1000, index_entries=4000)
 QUEUES = 4
 
 
@@ -71,7 +69,7 @@ class Visitor:
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[orbitmq.Broker]:
     times: dict[str, Any] = {"transaction_timeout_s": 0.1, "transaction_check_interval_s": 0.2}
-    with broker_on(tmp_path / "store", FILES, name=NAME, listen="127.0.0.1:0", **times) as broker:
+    with broker_on(tmp_path / "store", SMALL_FILES, name=NAME, listen="127.0.0.1:0", **times) as broker:
         broker.create_topic("orders", queues=QUEUES)
         yield broker
 

@@ -16,13 +16,12 @@ from typing import Any
 import pytest
 
 import orbitmq
-from tests.interop.judge import Files, Judge
+from tests.interop.judge import Judge
 from tests.interop.letters import Letter, _for_judge
-from tests.interop.ours import broker_on
+from tests.interop.ours import SMALL_FILES, broker_on
 from tests.waiting import until
 
 NAME = "judged"
-FILES = Files(log_file_size=256 << 10, queue_file_units=1000, index_slots=1000, index_entries=4000)
 CLUSTER = "DefaultCluster"
 
 Tool = Callable[..., str]
@@ -30,7 +29,7 @@ Tool = Callable[..., str]
 
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[orbitmq.Broker]:
-    with broker_on(tmp_path / "store", FILES, name=NAME, listen="127.0.0.1:0") as broker:
+    with broker_on(tmp_path / "store", SMALL_FILES, name=NAME, listen="127.0.0.1:0") as broker:
         yield broker
 
 
@@ -49,7 +48,7 @@ def ours(judge: Judge, broker: orbitmq.Broker) -> Tool:
 @pytest.fixture
 def theirs(judge: Judge, tmp_path: Path) -> Tool:
     """mqadmin at RocketMQ, which cannot tell its state before it has taken the first samples."""
-    judge.start(tmp_path / "theirs", FILES)
+    judge.start(tmp_path / "theirs", SMALL_FILES)
     names, address = judge.addresses
     until(lambda: "Exception" not in judge.mqadmin("brokerStatus", "-n", names, "-b", address), "RocketMQ's first samples")
     return partial(tool, judge, names)

@@ -19,15 +19,13 @@ import pytest
 
 import orbitmq
 from scripts import maven
-from tests.interop.judge import Files
-from tests.interop.ours import broker_on
+from tests.interop.ours import SMALL_FILES, broker_on
 from tests.interop.toolchain import KEPT
 from tests.waiting import until
 
 PACKAGE = "rocketmq==0.4.4"
 PROGRAM = Path(__file__).parent / "pythonic" / "visit.py"
 INSTALL_S = 120  # a watchdog
-FILES = Files(log_file_size=256 << 10, queue_file_units=1000, index_slots=1000, index_entries=4000)
 
 
 @pytest.fixture(scope="session")
@@ -58,7 +56,7 @@ def package() -> Path:
 
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[orbitmq.Broker]:
-    with broker_on(tmp_path / "store", FILES, name="judged", listen="127.0.0.1:0") as broker:  # type: ignore[arg-type]
+    with broker_on(tmp_path / "store", SMALL_FILES, name="judged", listen="127.0.0.1:0") as broker:  # type: ignore[arg-type]
         broker.create_topic("orders", queues=4)
         yield broker
 

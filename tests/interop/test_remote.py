@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 import orbitmq
-from tests.interop.judge import Files, Judge, JudgeError
+from tests.interop.judge import Judge, JudgeError
 from tests.interop.letters import (
     Letter,
     _for_judge,
@@ -30,27 +30,18 @@ from tests.interop.letters import (
     send_to_orbitmq,
     send_to_rocketmq,
 )  # fmt: skip
-from tests.interop.ours import broker_on
+from tests.interop.ours import SMALL_FILES, broker_on
 from tests.interop.served import assert_dense, assert_same, pulled, stored
 from tests.waiting import dead, until
 
 NAME = "judged"  # the judge sends to queues of the broker of this name
-FILES = Files(log_file_size=256 << 10, queue_file_units=1000, index_slots=1000, index_entries=4000)
 
 
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[orbitmq.Broker]:
-    with broker_on(tmp_path / "store", FILES, name=NAME, listen="127.0.0.1:0") as broker:
+    with broker_on(tmp_path / "store", SMALL_FILES, name=NAME, listen="127.0.0.1:0") as broker:
         broker.create_topic("orders", queues=4)
         yield broker
-
-
-@pytest.fixture
-def visitor(judge: Judge, broker: orbitmq.Broker) -> Iterator[Judge]:
-    """The judge as a client of the broker."""
-    judge.ask("visit", names=broker.status().listens)
-    yield judge
-    judge.ask("leave")
 
 
 def send(judge: Judge, letters: list[Letter]) -> list[Letter]:
@@ -90,7 +81,7 @@ def test_beside_local_clients(visitor: Judge, broker: orbitmq.Broker) -> None:
 def test_the_vip_channel(judge: Judge, tmp_path: Path) -> None:
     """Java's client sends two ports below the broker's, to which the name server has led it, and reads at both."""
     ports = {"gateway": True, "name_server_port": 0, "broker_port": 0}
-    with broker_on(tmp_path / "store", FILES, name=NAME, **ports) as broker:
+    with broker_on(tmp_path / "store", SMALL_FILES, name=NAME, **ports) as broker:
         broker.create_topic("orders", queues=4)
         _, _, vip = (int(each.rpartition(":")[2]) for each in broker.status().addresses)
         assert not connected(vip)
@@ -164,7 +155,7 @@ def test_transactions(visitor: Judge, broker: orbitmq.Broker) -> None:
 def test_check_backs(judge: Judge, tmp_path: Path) -> None:
     """Java's listener is asked about what nobody has ended, whoever has begun it, and its answers count."""
     times: dict[str, Any] = {"transaction_timeout_s": 0.1, "transaction_check_interval_s": 0.2}
-    with broker_on(tmp_path / "store", FILES, name=NAME, listen="127.0.0.1:0", **times) as broker:
+    with broker_on(tmp_path / "store", SMALL_FILES, name=NAME, listen="127.0.0.1:0", **times) as broker:
         broker.create_topic("orders", queues=4)
         judge.ask("visit", names=broker.status().listens)
         remote = [_for_judge(Letter("orders", body)) for body in (b"java 1", b"java 2", b"java 3")]
@@ -197,7 +188,7 @@ def test_what_is_refused(visitor: Judge, broker: orbitmq.Broker) -> None:
     letter = Letter("orders", b"refused", queue=0)
     with pytest.raises(JudgeError, match=r"CODE: 17 .*the topic: absent"):
         visitor.ask("poll", topic="absent", count=1)
-    twice = [_for_judge(Letter("orders", bytes(FILES.log_file_size // 2), queue=0))] * 2
+    twice = [_for_judge(Letter("orders", bytes(SMALL_FILES.log_file_size // 2), queue=0))] * 2
     with pytest.raises(JudgeError, match=r"CODE: 13 .*larger than the broker accepts"):
         visitor.ask("send", topic="orders", batches=[twice])
     (sent,) = send(visitor, [letter])

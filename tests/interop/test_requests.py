@@ -15,28 +15,19 @@ from pathlib import Path
 import pytest
 
 import orbitmq
-from tests.interop.judge import Files, Judge
-from tests.interop.ours import broker_on
+from tests.interop.judge import Judge
+from tests.interop.ours import SMALL_FILES, broker_on
 from tests.trees import kill
 from tests.waiting import until
 
-FILES = Files(log_file_size=256 << 10, queue_file_units=1000, index_slots=1000, index_entries=4000)
 BODIES = ["coffee", "tea", "日本", "x" * 20_000]  # Java compresses what is larger than 4 KiB
 
 
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[orbitmq.Broker]:
-    with broker_on(tmp_path / "store", FILES, name="judged", listen="127.0.0.1:0") as broker:
+    with broker_on(tmp_path / "store", SMALL_FILES, name="judged", listen="127.0.0.1:0") as broker:
         broker.create_topic("prices", queues=4)
         yield broker
-
-
-@pytest.fixture
-def visitor(judge: Judge, broker: orbitmq.Broker) -> Iterator[Judge]:
-    """The judge as a client of the broker."""
-    judge.ask("visit", names=broker.status().listens)
-    yield judge
-    judge.ask("leave")
 
 
 @contextmanager

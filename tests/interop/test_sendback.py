@@ -18,7 +18,7 @@ import pytest
 
 from tests.interop.judge import Files, Judge
 from tests.interop.letters import of_rocketmq
-from tests.interop.ours import broker_on
+from tests.interop.ours import SMALL_FILES, broker_on
 from tests.trees import kill
 from tests.waiting import until
 
@@ -26,7 +26,6 @@ pytestmark = pytest.mark.timeout(900)  # the first test of all waits for the jar
 
 NAME, GROUP, TOPIC = "judged", "billing", "orders"
 RETRY, DEAD = f"%RETRY%{GROUP}", f"%DLQ%{GROUP}"
-FILES = Files(log_file_size=256 << 10, queue_file_units=1000, index_slots=1000, index_entries=4000)
 # What RocketMQ leaves on a dead letter of what its client sent; and what OrbitMQ notes.
 NOTES = ("DELAY", "REAL_TOPIC", "REAL_QID", "RECONSUME_TIME", "MAX_RECONSUME_TIMES", "WAIT")
 SOON, NEVER, MOST = 1, -1, 2  # levels: after a second; to the dead letters; retries
@@ -81,7 +80,7 @@ def test_as_with_rocketmq(judge: Judge, tmp_path: Path) -> None:
     judge.ask("createGroup", group=GROUP)
     theirs = fail(judge)
     judge.stop()
-    with broker_on(tmp_path / "ours", FILES, name=NAME, listen="127.0.0.1:0") as broker:
+    with broker_on(tmp_path / "ours", SMALL_FILES, name=NAME, listen="127.0.0.1:0") as broker:
         broker.create_topic(TOPIC, 1)
         judge.ask("visit", names=broker.status().listens)
         ours = fail(judge)
@@ -101,7 +100,7 @@ def test_as_with_rocketmq(judge: Judge, tmp_path: Path) -> None:
 
 def test_a_gateway_that_is_killed(judge: Judge, tmp_path: Path) -> None:
     """While everything fails: each letter is dead in the end, however often it came."""
-    with broker_on(tmp_path / "store", FILES, name=NAME, listen="127.0.0.1:0") as broker:
+    with broker_on(tmp_path / "store", SMALL_FILES, name=NAME, listen="127.0.0.1:0") as broker:
         broker.create_topic(TOPIC, 4)
         bodies = [f"{number}" for number in range(200)]
         with broker.producer() as producer:
@@ -143,7 +142,7 @@ def test_in_order(judge: Judge, tmp_path: Path) -> None:
     judge.ask("createGroup", group=GROUP)
     theirs = dead_of("theirs", lambda: DEAD in judge.topics())
     judge.stop()
-    with broker_on(tmp_path / "ours", FILES, name=NAME, listen="127.0.0.1:0") as broker:
+    with broker_on(tmp_path / "ours", SMALL_FILES, name=NAME, listen="127.0.0.1:0") as broker:
         broker.create_topic(TOPIC, 1)
         judge.ask("visit", names=broker.status().listens)
         ours = dead_of("ours", lambda: GROUP in broker.dead_letter_groups())

@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.actors.remoting_kinds import CERTIFICATES
-from tests.interop.judge import Files, Judge, JudgeError
-from tests.interop.ours import broker_on
+from tests.interop.judge import Judge, JudgeError
+from tests.interop.ours import SMALL_FILES, broker_on
 
-FILES = Files(log_file_size=256 << 10, queue_file_units=1000, index_slots=1000, index_entries=4000)
 KEY = {"key": "account1", "secret": "of-the-account"}
 RULES = """\
 accounts:
@@ -28,7 +27,7 @@ def test_a_java_client(judge: Judge, tmp_path: Path, mode: str) -> None:
     (tmp_path / "plain_acl.yml").write_text(RULES)
     files = {"tls_cert": str(CERTIFICATES / "first.pem"), "tls_key": str(CERTIFICATES / "first.key")}
     settings = {"name": "judged", "listen": "127.0.0.1:0", "acl": str(tmp_path / "plain_acl.yml"), "tls": mode, **files}
-    with broker_on(tmp_path / "store", FILES, **settings) as broker:
+    with broker_on(tmp_path / "store", SMALL_FILES, **settings) as broker:
         broker.create_topic("orders", queues=2)
         judge.ask("visit", names=broker.status().listens)
         bodies = ["one", "two", "x" * 100_000]
@@ -49,7 +48,7 @@ def test_a_java_client_s_certificate(judge: Judge, tmp_path: Path) -> None:
     files = {"tls_cert": str(CERTIFICATES / "first.pem"), "tls_key": str(CERTIFICATES / "first.key"), "tls": "enforcing"}
     trust = {"tls_client_auth": "require", "tls_trust": str(CERTIFICATES / "second.pem")}
     settings = {"name": "judged", "listen": "127.0.0.1:0", **files, **trust}
-    with broker_on(tmp_path / "store", FILES, **settings) as broker:
+    with broker_on(tmp_path / "store", SMALL_FILES, **settings) as broker:
         broker.create_topic("orders", queues=2)
         judge.ask("visit", names=broker.status().listens)
         second, first = (str(CERTIFICATES / name) for name in ("second", "first"))

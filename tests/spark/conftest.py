@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from orbitmq.errors import SettingError
+from tests.crash import crash_build
 from tests.refused_imports import refuse
 from tests.spark.quick_java import quick_java
 
@@ -102,3 +103,9 @@ def spark(java_home: Path | None) -> Iterator[SparkSession]:
         pytest.fail(f"the tests of Spark need Java: {error}", pytrace=False)
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="module")
+def crash_points() -> None:
+    """The core is built with crash points."""
+    crash_build.build()

@@ -3,11 +3,6 @@ commit. Method: as test_sink_commit.py, with a gateway in place of the store's f
 
 from __future__ import annotations
 
-import json
-import os
-import signal
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
@@ -29,9 +24,7 @@ from orbitmq.spark.sink.columns import Shape
 from orbitmq.spark.sink.commit import abandon, commit
 from orbitmq.spark.sink.remote_target import RemoteTarget
 from orbitmq.spark.sink.staging import StagedRows, Staging
-from orbitmq.spark.sink.state import Query
-from tests.crash import crash_build
-from tests.crash.crash_plan import CrashPlan
+from tests.spark.committing import CommittingSink
 from tests.spark.name_server import Held, Routes, name_server
 from tests.spark.sink_rows import left, messages, stage, wrong
 from tests.trees import kill, small_broker
@@ -58,18 +51,15 @@ commit(home, RemoteTarget(Servers(servers, 60)), Query.of(home, "q"), 7, [Staged
 """
 
 
-class Sink:
-    """A broker with a gateway, and commits through it. Rows are staged elsewhere."""
+class Sink(CommittingSink):
+    """Commits through the broker's gateway."""
+
+    program = COMMIT
+    listens = "127.0.0.1:0"
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.store = folder / "store"
-        self.listens = "127.0.0.1:0"
-        self.start()
+        super().__init__(folder, Staging(folder / "staged here", shared=True))
         self.listens = self.broker.status().listens
-        self.broker.create_topic("t", 3)
-        self.home = Staging(folder / "staged here", shared=True)
-        self.query = Query.of(self.home, "q")
 
     def start(self) -> None:
         self.broker = orbitmq.Broker(self.store, handlers=1, log_file_size=1 << 26, listen=self.listens)
@@ -84,17 +74,7 @@ class Sink:
         commit(self.home, self.target(timeout), self.query, batch, staged)
 
     def die_at(self, point: str, passage: int, staged: list[StagedRows]) -> None:
-        """A process of its own commits, and is killed there."""
-        plan = CrashPlan(self.folder / "plan")
-        plan.arm(point, passage=passage)
-        environment = {**os.environ, **crash_build.environment(plan.path)}
-        told = json.dumps([str(self.home.home), self.listens, [asdict(each) for each in staged]])
-        done = subprocess.run([sys.executable, "-c", COMMIT, told], env=environment, cwd=self.folder, check=False)
-        assert done.returncode == -signal.SIGKILL, f"nobody passed {point}"
-
-    def kill_broker(self) -> None:
-        os.kill(self.broker.pid, signal.SIGKILL)
-        self.broker.close()
+        self.die(point, passage, self.command(self.listens, [asdict(each) for each in staged]))
 
 
 @pytest.fixture
@@ -102,11 +82,6 @@ def sink(tmp_path: Path) -> Iterator[Sink]:
     made = Sink(tmp_path)
     yield made
     made.broker.close()
-
-
-@pytest.fixture(scope="module")
-def crash_points() -> None:
-    crash_build.build()
 
 
 @pytest.mark.usefixtures("crash_points")

@@ -7,11 +7,8 @@ read.
 
 from __future__ import annotations
 
-import json
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
@@ -28,7 +25,7 @@ from orbitmq.spark.sink.state import Query
 from orbitmq.store import atomic_file
 from orbitmq.store.layout import StoreLayout
 from tests.crash import crash_build
-from tests.crash.crash_plan import CrashPlan
+from tests.spark.committing import CommittingSink
 from tests.spark.sink_rows import left, messages, stage, wrong
 
 TASKS, ROWS = 2, 15_000
@@ -46,16 +43,13 @@ commit(home, Target(*target), Query.of(home, "q"), 7, [StagedRows(**each) for ea
 """
 
 
-class Sink:
-    """A broker, and commits to it as Spark's driver does them."""
+class Sink(CommittingSink):
+    """Commits as Spark's driver does them."""
+
+    program = COMMIT
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.store = folder / "store"
-        self.start()
-        self.broker.create_topic("t", 3)
-        self.home = Staging(StoreLayout.at(self.store).own / "spark")
-        self.query = Query.of(self.home, "q")
+        super().__init__(folder, Staging(StoreLayout.at(folder / "store").own / "spark"))
 
     def start(self) -> None:
         self.broker = orbitmq.Broker(self.store, name=NAME, handlers=1, log_file_size=1 << 26)
@@ -66,22 +60,13 @@ class Sink:
     def commit(self, staged: list[StagedRows], *, batch: int = 7, timeout: float = 60, named: bool = True) -> None:
         commit(self.home, self.target(timeout), self.query, batch, staged, named=named)
 
-    def command(self, staged: list[StagedRows], *, named: bool = True) -> list[str]:
+    def committing(self, staged: list[StagedRows], *, named: bool = True) -> list[str]:
+        """The command of a process of its own that commits them."""
         target = self.target()
-        told = [str(self.home.home), [target.name, target.root, target.timeout], [asdict(each) for each in staged], named]
-        return [sys.executable, "-c", COMMIT, json.dumps(told)]
+        return self.command([target.name, target.root, target.timeout], [asdict(each) for each in staged], named)
 
     def die_at(self, point: str, passage: int, staged: list[StagedRows], *, named: bool = True) -> None:
-        """A process of its own commits, and is killed there."""
-        plan = CrashPlan(self.folder / "plan")
-        plan.arm(point, passage=passage)
-        environment = {**os.environ, **crash_build.environment(plan.path)}
-        done = subprocess.run(self.command(staged, named=named), env=environment, cwd=self.folder, check=False)
-        assert done.returncode == -signal.SIGKILL, f"nobody passed {point}"
-
-    def kill_broker(self) -> None:
-        os.kill(self.broker.pid, signal.SIGKILL)
-        self.broker.close()
+        self.die(point, passage, self.committing(staged, named=named))
 
 
 @pytest.fixture
@@ -89,11 +74,6 @@ def sink(tmp_path: Path) -> Iterator[Sink]:
     made = Sink(tmp_path)
     yield made
     made.broker.close()
-
-
-@pytest.fixture(scope="module")
-def crash_points() -> None:
-    crash_build.build()
 
 
 @pytest.mark.usefixtures("crash_points")
