@@ -16,6 +16,7 @@ from orbitmq.actors import events
 from orbitmq.actors.trouble import Trouble
 from orbitmq.errors import OrbitError, SettingError
 from orbitmq.shm import runtime
+from orbitmq.shm.apart import lives_elsewhere
 from orbitmq.shm.crash_point import crash_point
 from orbitmq.shm.file_id import FileId
 from orbitmq.shm.folder_lock import folder_lock
@@ -104,9 +105,13 @@ class Presence:
     def _refuse_other(self) -> None:
         name = self._settings.name
         before = runtime.read_description(name)
-        if before is not None and not self._is_ours(before) and runtime.lives(before):
+        if before is None or self._is_ours(before):
+            return
+        elsewhere = lives_elsewhere(before, runtime.socket_path(name))
+        if elsewhere or runtime.lives(before):
+            holder = "a broker of another pid namespace" if elsewhere else f"process {before.pid}"
             raise SettingError(
-                f"cannot name this broker {name!r}: process {before.pid} has the name, for the store {before.store}",
+                f"cannot name this broker {name!r}: {holder} has the name, for the store {before.store}",
                 hint="choose another name, or stop that broker",
                 name="name",
                 value=name,
@@ -156,6 +161,8 @@ class Presence:
             runtime.version(),
             runtime.boot_id(),
             str(self._folder()),
+            runtime.pid_namespace(),
+            runtime.memory_device(),
         )
 
     def _is_ours(self, description: runtime.Description) -> bool:

@@ -36,6 +36,7 @@ from orbitmq.errors.remedy import hint
 from orbitmq.native._core import ffi
 from orbitmq.native._types import Taken, Turns
 from orbitmq.shm import runtime
+from orbitmq.shm.apart import check_reach
 from orbitmq.shm.control_socket import Answer, ControlSocket
 from orbitmq.shm.crash_point import crash_point
 from orbitmq.shm.means import lacking
@@ -327,8 +328,11 @@ class Connection:
         raise self._stopped(operation)
 
     def _attach(self) -> Attachment:
-        """Raises: BrokerNotRunning; its `starting` says whether a broker is about to come, or about to go."""
+        """Raises: BrokerNotRunning; its `starting` says whether a broker is about to come, or about to go. SettingError: this
+        process shares too little with the broker."""
         description = self._whereabouts.describe()
+        if description is not None:
+            check_reach(description, self._whereabouts.socket_path(description))
         running = description is not None and runtime.lives(description)
         if description is not None and running and description.generation:
             with suppress(BrokerStopped, BrokerNotRunning):

@@ -8,7 +8,7 @@ from pathlib import Path
 from shlex import quote
 
 from orbitmq.errors import BrokerNotRunning, NoPermission, SettingError
-from orbitmq.errors.remedy import hint
+from orbitmq.errors.remedy import all_of, hint
 from orbitmq.shm import runtime
 from orbitmq.store import broker_file
 from orbitmq.store.layout import StoreLayout
@@ -65,7 +65,10 @@ class ByName(Whereabouts):
         what = "it is still starting, or stopping" if starting else "none runs under this name"
         start = "orbitmq up" if self.name == "default" else f"orbitmq up --name {quote(self.name)}"
         text = f"cannot connect to the broker {self.name!r}, {what}"
-        return BrokerNotRunning(text, hint=f"start it: {start}", broker=self.name, starting=starting)
+        others = [] if starting else runtime.folders_of_others()
+        another = f"name the runtime folder of another user's: ORBITMQ_RUNTIME_DIR={others[0]}" if others else None
+        known = all_of(f"start it: {start}", another)
+        return BrokerNotRunning(text, hint=known, broker=self.name, starting=starting)
 
 
 class ByStore(Whereabouts):

@@ -27,6 +27,7 @@ from orbitmq.shm import finite_json
 
 NAME_MAX = 64
 SOCKET_PATH_MAX = 107  # sun_path of Linux, without the NUL
+_PLACE = Path("/tmp")  # of the folders of users who have no XDG_RUNTIME_DIR
 ASK_OPERATOR = hint("ask its operator to set {group of broker} to a group of yours")
 
 
@@ -34,7 +35,8 @@ ASK_OPERATOR = hint("ask its operator to set {group of broker} to a group of you
 class Description:
     """The content of <name>.json. generation is that of every segment of the tree; 0: clients cannot attach yet.
 
-    boot: the machine's boot to which start_ticks belongs; empty if it is not known. folder: the runtime folder.
+    boot: the machine's boot to which start_ticks belongs; empty if it is not known. folder: the runtime folder. namespace: the
+    pid namespace of the supervisor. memory: the device of its /dev/shm. 0: an earlier version, which did not say.
     """
 
     name: str
@@ -45,6 +47,8 @@ class Description:
     version: str
     boot: str = ""
     folder: str = ""
+    namespace: int = 0
+    memory: int = 0
 
     @property
     def socket(self) -> Path:
@@ -146,6 +150,19 @@ def make_runtime_folder(group: int | None) -> Path:
     return folder
 
 
+def folders_of_others() -> list[Path]:
+    """If nobody has named a folder: those that other users' brokers made in the same place, by name."""
+    folder, named = _folder()
+    if named or folder.parent != _PLACE:
+        return []
+    found = []
+    for path in sorted(_PLACE.glob("orbitmq-*")):
+        with suppress(OSError):
+            if path != folder and path.name == f"orbitmq-{path.lstat().st_uid}" and stat.S_ISDIR(path.lstat().st_mode):
+                found.append(path)
+    return found
+
+
 def _descriptions(folder: Path) -> Iterator[Description]:
     """The descriptions of all brokers that ran there and left one."""
     for path in folder.glob("*.json"):
@@ -160,7 +177,7 @@ def _folder() -> tuple[Path, bool]:
     if named:
         return Path(named), True
     base = os.environ.get("XDG_RUNTIME_DIR")
-    return Path(base, "orbitmq") if base else Path("/tmp", f"orbitmq-{os.getuid()}"), False
+    return Path(base, "orbitmq") if base else _PLACE / f"orbitmq-{os.getuid()}", False
 
 
 def _unusable(folder: Path, why: str) -> SettingError:
@@ -208,8 +225,15 @@ def read_description(name: str) -> Description | None:
     try:
         return description_of(finite_json.loads(path.read_text()))
     except PermissionError:
+        owner = path.parent.stat().st_uid
         raise NoPermission(
-            f"could not use the broker {name!r}: uid {os.geteuid()} may not read {path}", hint=ASK_OPERATOR, broker=name
+            f"could not use the broker {name!r}: uid {os.geteuid()} may not read {path}, and the folder belongs to uid {owner}",
+            hint=hint(
+                "run this program as uid {} || ask its operator to set {group of broker} to a group of yours", str(owner)
+            ),
+            broker=name,
+            uid=os.geteuid(),
+            maker=owner,
         ) from None
     except (FileNotFoundError, ValueError, TypeError):
         return None
@@ -227,6 +251,22 @@ def description_of(values: dict[str, Any]) -> Description:
 def boot_id() -> str:
     """Id of the machine's boot; each boot has another one."""
     return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+
+
+def pid_namespace() -> int:
+    """The pid namespace of this process, by the number of its inode; 0: it is not known."""
+    try:
+        return Path("/proc/self/ns/pid").stat().st_ino
+    except OSError:
+        return 0
+
+
+def memory_device() -> int:
+    """The device of the file system at /dev/shm: two processes with different ones share no segments."""
+    try:
+        return Path("/dev/shm").stat().st_dev
+    except OSError:
+        return 0
 
 
 def start_ticks(pid: int) -> int | None:

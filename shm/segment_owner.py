@@ -8,12 +8,11 @@ import re
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from orbitmq.native._core import ffi, lib
 from orbitmq.shm.file_id import FileId
-from orbitmq.shm.runtime import start_ticks
+from orbitmq.shm.runtime import pid_namespace, start_ticks
 from orbitmq.shm.segment import MOUNT, remove_segment, segment_prefix
 
 _NAME = re.compile(r"omq\.[0-9a-f]{8}\.\w+")
@@ -107,4 +106,4 @@ def _names() -> Iterator[str]:
 
 
 def _namespace() -> int:
-    return Path("/proc/self/ns/pid").stat().st_ino & 0xFFFFFFFF
+    return pid_namespace() & 0xFFFFFFFF

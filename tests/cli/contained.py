@@ -52,10 +52,13 @@ class Contained:
         children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
         return int(until(children.read_text, "the first process").split()[0])
 
-    def beside(self, *command: str, pid: bool = True, feed: str = "") -> subprocess.CompletedProcess[str]:
-        """pid: in the same pid namespace, and not in one of its own."""
+    def beside(
+        self, *command: str, pid: bool = True, shm: bool = True, feed: str = ""
+    ) -> subprocess.CompletedProcess[str]:
+        """pid: in the same pid namespace, and not in one of its own. shm: with the same /dev/shm."""
         enter = ["nsenter", "--target", str(self.first), "--mount", "--ipc", *(["--user"] if AS_ROOT else [])]
         own = [] if pid else ["unshare", "--pid", "--mount", "--fork", "--mount-proc", "--"]
+        own += [] if shm else ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs tmpfs /dev/shm && exec "$@"', "sh"]
         words = [*enter, *(["--pid"] if pid else []), "--", *own, *command]
         return subprocess.run(words, env=ENVIRONMENT, input=feed, capture_output=True, text=True, check=False)
 

@@ -5,6 +5,7 @@ and schemas of others judge them; the commands that they name run in namespaces 
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 from collections.abc import Iterator
@@ -73,10 +74,34 @@ def test_a_client_in_another_container(container: Contained) -> None:
 
 
 def test_a_client_that_shares_no_processes(container: Contained) -> None:
-    """It sees no broker, because the process that the runtime folder names is none of those that it sees."""
+    """It is told that it shares none, and how it would: by name and by store."""
     assert container.beside("orbitmq", "topic", "list").returncode == 0
-    done = container.beside("orbitmq", "topic", "list", pid=False)
-    assert done.returncode == 3 and "none runs under this name" in done.stderr
+    for options in ([], ["--store", "/var/lib/orbitmq/store"]):
+        done = container.beside("orbitmq", "topic", "list", *options, pid=False)
+        assert done.returncode == 1 and "it runs in another pid namespace than this process" in done.stderr, done.stderr
+        assert "--pid=container:BROKER" in done.stderr and "shareProcessNamespace: true" in done.stderr
+
+
+def test_a_broker_that_shares_no_processes(container: Contained) -> None:
+    """The name of a broker is not taken from it by one that cannot see its process."""
+    done = container.beside("orbitmq", "up", "--store", "/run/other", pid=False)
+    assert done.returncode != 0 and "a broker of another pid namespace has the name" in done.stderr, done.stderr
+    assert container.beside("orbitmq", "topic", "list").returncode == 0
+
+
+def test_a_client_that_shares_no_memory(container: Contained) -> None:
+    """The same for /dev/shm."""
+    done = container.beside("orbitmq", "topic", "list", shm=False)
+    assert done.returncode == 1 and "its shared memory is in another /dev/shm" in done.stderr, done.stderr
+    assert "--ipc=container:BROKER" in done.stderr and "emptyDir" in done.stderr
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="another user's process needs root")
+def test_a_client_of_another_user(container: Contained) -> None:
+    """It is told whose the broker is, and which setting would let it in."""
+    done = container.beside("setpriv", "--reuid=4711", "--regid=4711", "--clear-groups", "orbitmq", "topic", "list")
+    assert done.returncode == 1 and "uid 4711 may not read /run/orbitmq/default.json" in done.stderr, done.stderr
+    assert "run this program as uid 0" in done.stderr and "--set group=" in done.stderr
 
 
 def test_a_stop(tmp_path: Path) -> None:
