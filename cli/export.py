@@ -73,8 +73,7 @@ def export(
     if store is None or folder is None:
         raise typer.BadParameter("give STORE and OUT, or --show OUT, or --compact OUT")
     run = _runner(spark)
-    _log_without_py4j()
-    with _ends_cleanly(), _progress("export") as progress:
+    with _log_without_py4j(), _ends_cleanly(), _progress("export") as progress:
         report = run(
             store,
             folder,
@@ -122,11 +121,16 @@ def _ends_cleanly() -> Iterator[None]:
         raise typer.Exit(1) from None
 
 
-def _log_without_py4j() -> None:
+@contextlib.contextmanager
+def _log_without_py4j() -> Iterator[None]:
     """Keeps warnings. But when Ctrl-C ends a call, py4j logs a stack trace through the root logger, which is left out."""
     handler = logging.StreamHandler()
     handler.addFilter(lambda record: "py4j" not in record.pathname)
     logging.getLogger().addHandler(handler)
+    try:
+        yield
+    finally:  # a program that has called the command may close the stream, and log on
+        logging.getLogger().removeHandler(handler)
 
 
 def _names(text: str | None) -> list[str] | None:

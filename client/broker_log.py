@@ -6,6 +6,7 @@ A program that has configured no logging sees nothing of it: otherwise Python wo
 
 from __future__ import annotations
 
+import atexit
 import logging
 import os
 import select
@@ -16,42 +17,69 @@ from orbitmq.shm.event import Event, Lines, from_record
 
 LOGGER = "orbitmq.broker"
 PIECE = 1 << 16
+LEAVE_S = 1.0  # longest wait at the program's end for a handler of its logging
 
 logging.getLogger(LOGGER).addHandler(logging.NullHandler())
 
 
 class BrokerLog:
     """Reads the error output of a supervisor, in a thread that ends with it. broker: its name. writer: the end for the
-    supervisor; close it here once it has that."""
+    supervisor; close it here once it has that.
+
+    If the program ends first, the thread ends before Python shuts logging down: a handler that is closed complains about every
+    record. What the broker says after that nobody hears, unless the program still stops it."""
 
     def __init__(self, broker: str) -> None:
         self._broker = broker
+        self._made_by = os.getpid()
         self._reader, self.writer = os.pipe2(os.O_CLOEXEC)
         os.set_blocking(self.writer, False)  # a program that hangs must not stop its broker
         os.set_blocking(self._reader, False)
+        self._lines = Lines()
+        self._left = False
         self._over = os.eventfd(0, os.EFD_CLOEXEC)
         self._thread = threading.Thread(target=self._read, name=f"orbitmq-log-{broker}", daemon=True)
         self._thread.start()
+        atexit.register(self._leave)  # runs before logging's own, which was registered when it was imported
 
     def end(self) -> None:
         """The supervisor is dead. Waits until everything is handed over that the broker said."""
+        atexit.unregister(self._leave)
         os.eventfd_write(self._over, 1)
         self._thread.join()
+        if self._left:
+            self._take()
         os.close(self._over)
+        os.close(self._reader)
+        for line in self._lines.end():
+            self._hand(line)
+
+    def _leave(self) -> None:
+        if self._made_by == os.getpid():
+            self._left = True
+            os.eventfd_write(self._over, 1)
+            self._thread.join(LEAVE_S)
 
     def _read(self) -> None:
         """Until the end of the pipe, or until nothing is left in it and the broker is over: somebody whom another thread has
         forked may still have it open."""
-        lines = Lines()
         poll = select.poll()
         poll.register(self._reader, select.POLLIN)
         poll.register(self._over, select.POLLIN)
-        with os.fdopen(self._reader, "rb", buffering=0) as pipe:
-            while (piece := pipe.read(PIECE)) or (piece is None and not self._is_over(poll)):
-                for line in lines.add(piece or b""):
-                    self._hand(line)
-        for line in lines.end():
-            self._hand(line)
+        while self._take() and not self._is_over(poll):
+            pass
+
+    def _take(self) -> bool:
+        """Hands over what is in the pipe. False: it has ended."""
+        while True:
+            try:
+                piece = os.read(self._reader, PIECE)
+            except BlockingIOError:
+                return True
+            if not piece:
+                return False
+            for line in self._lines.add(piece):
+                self._hand(line)
 
     def _is_over(self, poll: select.poll) -> bool:
         return [descriptor for descriptor, _ in poll.poll()] == [self._over]

@@ -113,6 +113,61 @@ def test_a_program_whose_logging_hangs(tmp_path: Path, monkeypatch: pytest.Monke
         logging.getLogger("orbitmq.broker").removeHandler(handler)
 
 
+LEFT_OPEN = """
+import atexit
+
+def later():  # after logging was shut down, which happens in the reverse order
+    kill(broker, "notifier")
+    until(lambda: actors(broker)["notifier"].epoch == 3, "the notifier's last life")
+    CLOSE
+    print(handler.told, handler.late)
+
+atexit.register(later)
+import logging, os, signal, sys
+import orbitmq
+from tests.trees import SMALL, kill, actors
+from tests.waiting import until
+
+class Handler(logging.Handler):
+    told, late, over = 0, 0, False
+    def emit(self, record):
+        died = record.getMessage().startswith("notifier (process")
+        self.told += died and not self.over
+        self.late += died and self.over
+    def close(self):
+        self.over = True
+        super().close()
+
+handler = Handler()
+logging.basicConfig(level="INFO", handlers=[handler])
+broker = orbitmq.Broker(sys.argv[1], **SMALL, name="embedded", restarts=1000)
+kill(broker, "notifier")
+until(lambda: actors(broker)["notifier"].epoch == 2 and handler.told, "the notifier's next life")
+"""
+
+
+@pytest.mark.parametrize(("close", "told"), [("", "1 0"), ("broker.close()", "1 1")])
+def test_a_program_that_ends_before_its_broker(tmp_path: Path, close: str, told: str) -> None:
+    """Goal: a handler that was closed gets nothing. Method: a process of the broker dies before the program's end, and again
+    after logging was shut down. Only a program that stops its broker then hears of that."""
+    command = [sys.executable, "-c", LEFT_OPEN.replace("CLOSE", close or "pass"), str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=2 * WATCHDOG_S)
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"{told}\n", "")
+
+
+def test_what_came_before_the_program_s_end(caplog: pytest.LogCaptureFixture) -> None:
+    """Goal: nothing is lost of it, nor of what comes until the broker is stopped. Method: a pipe alone, whose writer is not at
+    the end of a line when the program ends."""
+    log = BrokerLog("b")
+    os.write(log.writer, b"one\n" * 1000 + b"half a ")
+    log._leave()
+    assert caplog.messages == ["one"] * 1000 and not log._thread.is_alive()
+    os.write(log.writer, b"line\nthe end")
+    os.close(log.writer)
+    log.end()
+    assert caplog.messages[1000:] == ["half a line", "the end"]
+
+
 def test_of_the_supervisor_itself(caplog: pytest.LogCaptureFixture) -> None:
     """What is no event: an assertion of C; and what it says in pieces."""
     log = BrokerLog("b")
