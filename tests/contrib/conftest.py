@@ -1,9 +1,12 @@
-"""Fixtures: a broker for the tests of a file, connections of kombu's to it, and a name for a test's queues."""
+"""Fixtures: a broker for the tests of a file, connections of kombu's to it, a name for a test's queues, Celery's worker."""
 
 from __future__ import annotations
 
+import importlib
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import kombu
@@ -11,6 +14,7 @@ import pytest
 
 import orbitmq
 import orbitmq.contrib.kombu
+from tests.contrib.celery_worker import EXAMPLES, Worker
 from tests.trees import small_broker
 
 Connect = Callable[..., kombu.Connection]
@@ -42,3 +46,22 @@ def connection(connect: Connect) -> kombu.Connection:
 def name(request: pytest.FixtureRequest) -> str:
     """Of a queue or an exchange. It has characters that topics cannot have."""
     return f"{request.node.name[:60]}.queue@here"
+
+
+@pytest.fixture
+def worker(broker: orbitmq.Broker, tmp_path: Path) -> Iterator[Worker]:
+    made = Worker(tmp_path, f"orbitmq://{broker.name}")
+    yield made
+    made.end()
+
+
+@pytest.fixture
+def tasks(broker: orbitmq.Broker, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """The application as a program that sends tasks has it."""
+    monkeypatch.setenv("SHOP_BROKER", f"orbitmq://{broker.name}")
+    monkeypatch.syspath_prepend(EXAMPLES)
+    module = importlib.import_module("tests.contrib.celery_tasks")
+    yield module
+    module.app.close()
+    for name in ("tests.contrib.celery_tasks", "celery_shop"):
+        sys.modules.pop(name, None)

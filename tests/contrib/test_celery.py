@@ -1,78 +1,18 @@
 """Goal: Celery with OrbitMQ as its broker keeps its tasks, whoever is killed, and has what its users know: results, times,
-retries, remote control. Method: a real worker (solo pool) of the application in docs/examples/celery_shop.py. It is killed
-with -9 in the middle of a task, and so are processes of the broker; at the end it is told to stop."""
+retries, remote control. Method: a real worker of the application in docs/examples/celery_shop.py. It is killed
+with -9 in the middle of a task, and so are processes of its pool and of the broker; at the end it is told to stop."""
 
 from __future__ import annotations
 
-import importlib
 import os
 import signal
-import subprocess
-import sys
 import time
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
-import pytest
-
 import orbitmq
+from tests.contrib.celery_worker import Worker
 from tests.trees import kill
 from tests.waiting import WATCHDOG_S, dead, until
-
-ROOT = Path(__file__).resolve().parents[2]
-EXAMPLES = ROOT / "docs" / "examples"
-
-
-class Worker:
-    """Processes of a worker, one after the other. A folder has what they print, and the ledger of their tasks."""
-
-    def __init__(self, folder: Path, url: str) -> None:
-        self._ledger = folder / "ledger"
-        self._log = folder / "log"
-        path = os.pathsep.join([str(EXAMPLES), str(ROOT)])
-        self._environment = {**os.environ, "SHOP_BROKER": url, "SHOP_LEDGER": str(self._ledger), "PYTHONPATH": path}
-        self.process: subprocess.Popen[bytes] | None = None
-
-    def start(self) -> None:
-        command = [sys.executable, "-m", "celery", "--app", "tests.contrib.celery_tasks", "worker", "--pool", "solo"]
-        with self._log.open("ab") as log:
-            self.process = subprocess.Popen(
-                command, env=self._environment, cwd=ROOT, stdout=log, stderr=log, stdin=subprocess.DEVNULL
-            )
-
-    def kill(self) -> None:
-        assert self.process is not None
-        self.process.kill()
-        self.process.wait()
-
-    def lines(self, kind: str) -> list[list[str]]:
-        text = self._ledger.read_text() if self._ledger.exists() else ""
-        return [line.split()[1:] for line in text.splitlines() if line.split()[0] == kind]
-
-    def end(self) -> None:
-        if self.process is not None and self.process.poll() is None:
-            self.kill()
-        print(self._log.read_text() if self._log.exists() else "")
-
-
-@pytest.fixture
-def worker(broker: orbitmq.Broker, tmp_path: Path) -> Iterator[Worker]:
-    made = Worker(tmp_path, f"orbitmq://{broker.name}")
-    yield made
-    made.end()
-
-
-@pytest.fixture
-def tasks(broker: orbitmq.Broker, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """The application as a program that sends tasks has it."""
-    monkeypatch.setenv("SHOP_BROKER", f"orbitmq://{broker.name}")
-    monkeypatch.syspath_prepend(EXAMPLES)
-    module = importlib.import_module("tests.contrib.celery_tasks")
-    yield module
-    module.app.close()
-    for name in ("tests.contrib.celery_tasks", "celery_shop"):
-        sys.modules.pop(name, None)
 
 
 def test_a_worker_and_its_broker_are_killed(worker: Worker, tasks: Any, broker: orbitmq.Broker) -> None:
@@ -109,3 +49,32 @@ def test_a_worker_and_its_broker_are_killed(worker: Worker, tasks: Any, broker: 
     assert worker.process.wait(WATCHDOG_S) == 0
     tasks.note.delay("waits")
     assert tasks.app.control.purge() == 1
+
+
+def test_processes_of_a_pool_are_killed(worker: Worker, tasks: Any) -> None:
+    """Goal: the same with the usual pool, prefork: every task is done, whether a process of the pool is killed or the worker,
+    and none is lost that its siblings have. Method: two processes; each is in a task that does not end when one of them, or
+    their parent, is killed, and others wait behind these. What a dead worker's process goes on with is done again elsewhere."""
+    worker.start("--pool", "prefork", "--concurrency", "2")
+    for number in range(10):
+        tasks.note.delay(number)
+    for word in ("one", "two"):
+        tasks.hold.delay(word)
+    begun = until(lambda: len(worker.lines("begun")) == 2 and dict(worker.lines("begun")), "both processes at work")
+    for number in range(10, 20):
+        tasks.note.delay(number)
+    os.kill(int(begun["one"]), signal.SIGKILL)
+    until(lambda: worker.lines("held") == [["one"]], "the task of a process that was killed")
+    assert [word for word, _ in worker.lines("begun")].count("two") == 1, "its sibling has gone on"
+
+    until(lambda: len(worker.children()) == 2, "a process in place of the dead one")
+    assert int(begun["two"]) in worker.children(), "its sibling lives"
+    worker.kill()
+    worker.start("--pool", "prefork", "--concurrency", "2")
+    until(lambda: ["two"] in worker.lines("held"), "the task of a worker that was killed")
+    until(lambda: {int(word) for (word,) in worker.lines("note")} == set(range(20)), "all tasks")
+    assert tasks.charge.delay(7).get(timeout=WATCHDOG_S) == "order 7 is paid"
+    assert worker.process is not None
+    worker.process.send_signal(signal.SIGTERM)
+    assert worker.process.wait(WATCHDOG_S) == 0
+    assert tasks.app.control.purge() == 0
