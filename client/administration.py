@@ -11,6 +11,7 @@ from orbitmq.client.client_status import ClientStatus, client_status
 from orbitmq.client.connection import Connection
 from orbitmq.client.exact_groups import ExactGroup
 from orbitmq.client.group_name import check_group_type
+from orbitmq.client.parameters import spelled
 from orbitmq.client.status import GroupStatus, group_status
 from orbitmq.client.work_retries import waiting_retries
 from orbitmq.client.work_status import with_work
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 AT_ONCE = 4000  # queues in one question, which is at most 1 MiB
 
 
+@spelled
 class Administration:
     """A part of Client."""
 

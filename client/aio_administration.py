@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from orbitmq.client.aside import aside
 from orbitmq.client.client import Client
 from orbitmq.client.client_status import ClientStatus
+from orbitmq.client.parameters import spelled
 from orbitmq.client.several import Several
 from orbitmq.client.status import GroupStatus, TopicStatus
 from orbitmq.client.topic_administration import PurgeTo, QueuePurge
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from orbitmq.client.group_reset import GroupMove, ResetTo
 
 
+@spelled
 class AsyncAdministration:
     """A part of AsyncClient."""
 

@@ -7,6 +7,7 @@ from typing import Protocol, Self
 
 from orbitmq.client.aio_consumer import AsyncCommitting, AsyncConsumer
 from orbitmq.client.atomic_batch import Collected, Given
+from orbitmq.client.parameters import spelled
 from orbitmq.client.receipt import Receipts
 from orbitmq.shm.durability import Durability
 
@@ -17,6 +18,7 @@ class Sender(Protocol):
     ) -> Receipts: ...
 
 
+@spelled
 class AsyncAtomicBatch(Collected):
     """Made by `AsyncProducer.batch()`."""
 

@@ -21,7 +21,7 @@ from orbitmq.client.consumer_settings import ConsumerSettings
 from orbitmq.client.health import Health
 from orbitmq.client.loop_check import called_in
 from orbitmq.client.message import Message
-from orbitmq.client.parameters import called_with, known_options
+from orbitmq.client.parameters import called_with, known_options, spelled
 from orbitmq.client.producer_settings import ProducerSettings
 from orbitmq.client.status import Status
 from orbitmq.client.topic_info import TopicInfo
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from orbitmq.store.setting_sources import SettingState
 
 
+@spelled
 class AsyncClient(AsyncAdministration, AsyncTransactionAdministration, AsyncRequests, Shown):
     """A connection to a broker. A thread puts questions to the broker; sending and reading messages needs no thread."""
 

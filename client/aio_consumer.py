@@ -23,6 +23,7 @@ from orbitmq.client.consumer import ARROW_BYTES, BODIES_BYTES, Consumer
 from orbitmq.client.consumer_session import Events
 from orbitmq.client.group_offsets import GroupOffsets
 from orbitmq.client.listener import QueuesEvent
+from orbitmq.client.parameters import Unknown, refuse_unknown, spelled
 from orbitmq.client.unclosed import Shown, words_of
 from orbitmq.errors import Closed, OrbitError, UsageError
 from orbitmq.native._types import Message
@@ -40,6 +41,7 @@ _Result = TypeVar("_Result")
 _consumers: weakref.WeakSet[AsyncConsumer] = weakref.WeakSet()
 
 
+@spelled
 class AsyncConsumer(Shown):
     """Made by `AsyncClient.consumer()`, over a Consumer that nobody else uses. One task at a time may use it."""
 
@@ -55,18 +57,24 @@ class AsyncConsumer(Shown):
             raise
         _consumers.add(self)
 
-    async def poll(self, timeout: float | None = None) -> Message | None:
+    async def poll(self, timeout: float | None = None, **unknown: Unknown) -> Message | None:
         """See Consumer.poll."""
-        return await self._taken(lambda: self._consumer.poll(0), timeout, lambda found: found is not None)
+        if unknown:
+            refuse_unknown(self.poll, unknown)
+        return await self._taken(lambda: self._consumer.poll(0), timeout, _is_message)
 
-    async def poll_batch(self, max_messages: int = 1000, timeout: float | None = None) -> list[Message]:
+    async def poll_batch(self, max_messages: int = 1000, timeout: float | None = None, **unknown: Unknown) -> list[Message]:
         """See Consumer.poll_batch."""
+        if unknown:
+            refuse_unknown(self.poll_batch, unknown)
         return await self._taken(lambda: self._consumer.poll_batch(max_messages, 0), timeout, bool)
 
     async def poll_bodies(
-        self, max_messages: int = 1000, timeout: float | None = None, *, max_bytes: int = BODIES_BYTES
+        self, max_messages: int = 1000, timeout: float | None = None, *, max_bytes: int = BODIES_BYTES, **unknown: Unknown
     ) -> list[bytes]:
         """See Consumer.poll_bodies."""
+        if unknown:
+            refuse_unknown(self.poll_bodies, unknown)
         return await self._taken(lambda: self._consumer.poll_bodies(max_messages, 0, max_bytes=max_bytes), timeout, bool)
 
     async def poll_arrow(
@@ -77,8 +85,11 @@ class AsyncConsumer(Shown):
         columns: Several[str] | None = None,
         max_bytes: int = ARROW_BYTES,
         views: bool = False,
+        **unknown: Unknown,
     ) -> pa.RecordBatch:
         """See Consumer.poll_arrow."""
+        if unknown:
+            refuse_unknown(self.poll_arrow, unknown)
         poll = self._consumer.poll_arrow
         take: Callable[[], Any] = lambda: poll(  # noqa: E731
             max_messages, 0, columns=columns, max_bytes=max_bytes, views=views
@@ -115,8 +126,10 @@ class AsyncConsumer(Shown):
         """See Consumer.closed."""
         return self._consumer.closed
 
-    async def wait(self, timeout: float | None = None) -> bool:
+    async def wait(self, timeout: float | None = None, **unknown: Unknown) -> bool:
         """See Consumer.wait."""
+        if unknown:
+            refuse_unknown(self.wait, unknown)
         self._check_callback()
         self._taking = True
         try:
@@ -161,8 +174,10 @@ class AsyncConsumer(Shown):
         """See Consumer.unpause."""
         await self._aside(lambda: self._consumer.unpause(queues))
 
-    async def commit(self, offsets: Mapping[QueueKey, int] | None = None) -> None:
+    async def commit(self, offsets: Mapping[QueueKey, int] | None = None, **unknown: Unknown) -> None:
         """See Consumer.commit. A commit that was cancelled may or may not have counted."""
+        if unknown:
+            refuse_unknown(self.commit, unknown)
         await self._aside(lambda: self._consumer.commit(offsets))
 
     async def settle(self, deadline: float | None = None) -> None:
@@ -284,6 +299,10 @@ class AsyncCommitting:
         """See GroupOffsets.let_go; the consumer may be closed by now."""
         with suppress(OrbitError):
             await self._source._aside(offsets.let_go)
+
+
+def _is_message(found: Message | None) -> bool:
+    return found is not None
 
 
 def _deadline(timeout: float | None) -> float | None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from orbitmq.client.aside import aside
 from orbitmq.client.dead_letters import DeadLetters
+from orbitmq.client.parameters import spelled
 from orbitmq.client.unclosed import Shown, words_of
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from orbitmq.client.several import Several
 
 
+@spelled
 class AsyncDeadLetters(Shown):
     """Made by `AsyncClient.dead_letters()`."""
 

@@ -21,6 +21,7 @@ from orbitmq.client.atomic_batch import Given
 from orbitmq.client.body import BatchKeys, BatchProperties, Bodies, Body
 from orbitmq.client.check_function import Check
 from orbitmq.client.loop_check import called_in
+from orbitmq.client.parameters import Unknown, refuse_unknown, spelled
 from orbitmq.client.producer import LoopSide, NotReadyError, Producer, unsettled
 from orbitmq.client.receipt import Receipt, Receipts
 from orbitmq.client.transaction import Half, Transaction
@@ -62,6 +63,7 @@ class Room:
         return awaiting(self._side.waiter, self)
 
 
+@spelled
 class AsyncProducer(Shown):
     """See Producer. Tasks and event loops may share one. Made by `AsyncClient.producer()`."""
 
@@ -86,9 +88,12 @@ class AsyncProducer(Shown):
         deliver_at: float | datetime | None = None,
         dedup: str | bytes | None = None,
         timeout: float | None = None,
+        **unknown: Unknown,
     ) -> Receipt:
         """Sends a message and waits for its receipt; see Producer.send for arguments and errors. If the call is cancelled while
         it waits, the message has been sent. To ask for the receipt later, use `send_async` and keep its Pending."""
+        if unknown:
+            refuse_unknown(self.send, unknown)
         pending = await self.send_async(
             topic, body, tags=tags, keys=keys, queue=queue, queue_key=queue_key, properties=properties, flag=flag,
             durability=durability, delay_level=delay_level, delay=delay, deliver_at=deliver_at, dedup=dedup,
@@ -113,8 +118,11 @@ class AsyncProducer(Shown):
         deliver_at: float | datetime | None = None,
         dedup: str | bytes | None = None,
         timeout: float | None = None,
+        **unknown: Unknown,
     ) -> Pending:
         """Returns once the message is on its way. Await the Pending for the receipt. See Producer.send_async."""
+        if unknown:
+            refuse_unknown(self.send_async, unknown)
         return await self._post(
             lambda: self._producer.send_async(
                 topic, body, tags=tags, keys=keys, queue=queue, queue_key=queue_key, properties=properties, flag=flag,
@@ -142,8 +150,11 @@ class AsyncProducer(Shown):
         deliver_at: float | datetime | None = None,
         dedup: str | bytes | None = None,
         timeout: float | None = None,
+        **unknown: Unknown,
     ) -> None:
         """Sends a message without asking for a receipt. Returns once it is on its way. See Producer.send_oneway."""
+        if unknown:
+            refuse_unknown(self.send_oneway, unknown)
         await self._post(
             lambda: self._producer.send_oneway(
                 topic, body, tags=tags, keys=keys, queue=queue, queue_key=queue_key, properties=properties, flag=flag,
@@ -170,8 +181,11 @@ class AsyncProducer(Shown):
         properties: BatchProperties | None = None,
         dedup: Sequence[str | bytes] | None = None,
         timeout: float | None = None,
+        **unknown: Unknown,
     ) -> Receipts:
         """Sends many messages and waits for their receipts. See Producer.send_batch, also for what its errors carry."""
+        if unknown:
+            refuse_unknown(self.send_batch, unknown)
         pending = await self.send_batch_async(
             topic, bodies, tags=tags, keys=keys, queue=queue, queue_key=queue_key, durability=durability,
             delay_level=delay_level, delay=delay, deliver_at=deliver_at, properties=properties, dedup=dedup,
@@ -195,14 +209,18 @@ class AsyncProducer(Shown):
         properties: BatchProperties | None = None,
         dedup: Sequence[str | bytes] | None = None,
         timeout: float | None = None,
+        **unknown: Unknown,
     ) -> PendingBatch:
         """Returns once all messages are on their way. An error before that has `sent` and `pending`; see
         Producer.send_batch_async."""
+        if unknown:
+            refuse_unknown(self.send_batch_async, unknown)
         waits = self._producer.waits_when_full
         make = self._producer.make_batch if waits else self._producer.send_batch_async
         bodies = list(bodies) if isinstance(bodies, Iterator) else bodies  # they may be looked at more than once
         while True:
-            await self._open()
+            if not self._side.ready:
+                await self._open()
             try:
                 batch = make(
                     topic, bodies, tags=tags, keys=keys, queue=queue, queue_key=queue_key, durability=durability,
@@ -353,7 +371,8 @@ class AsyncProducer(Shown):
 
     async def _post(self, post: Callable[[], T], topic: str, timeout: float | None) -> T:
         """`post` has timeout=0: without room it raises TimedOut at once, or Full if the producer does not wait."""
-        await self._open()
+        if not self._side.ready:
+            await self._open()
         try:
             return post()
         except (TimedOut, NotReadyError):

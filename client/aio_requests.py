@@ -16,6 +16,7 @@ from orbitmq.client.calls import SOON_S, Calls, calls_of, unanswered
 from orbitmq.client.client import Client
 from orbitmq.client.job import check_seconds
 from orbitmq.client.message import Message
+from orbitmq.client.parameters import spelled
 from orbitmq.client.receipt import Receipt
 from orbitmq.client.request_form import REPLY_TO_CLIENT, reply_properties, request_properties
 from orbitmq.client.requests import REPLY_WITHIN
@@ -45,6 +46,7 @@ class AsyncCallProducer(AsyncProducer):
         return await self._receipt(pending, topic, timeout)
 
 
+@spelled
 class AsyncRequests:
     """A part of AsyncClient."""
 

@@ -7,12 +7,14 @@ from types import TracebackType
 from typing import Any, Self
 
 from orbitmq.client.aside import aside
+from orbitmq.client.parameters import spelled
 from orbitmq.client.receipt import Receipt
 from orbitmq.client.transaction import State, Transaction
 from orbitmq.errors import UsageError
 from orbitmq.shm.durability import Durability
 
 
+@spelled
 class AsyncTransaction:
     """See Transaction. Awaiting it, or entering it with `async with`, stores the half message."""
 

@@ -9,6 +9,7 @@ from orbitmq.client.aside import aside, aside_or_here, running_loop
 from orbitmq.client.check_function import Check
 from orbitmq.client.client import Client
 from orbitmq.client.loop_check import called_in
+from orbitmq.client.parameters import spelled
 from orbitmq.client.receipt import Receipt
 from orbitmq.client.unclosed import Shown, words_of
 from orbitmq.shm.durability import Durability
@@ -50,6 +51,7 @@ class AsyncTransactionChecker(Shown):
         return words_of(self._checker)
 
 
+@spelled
 class AsyncTransactionAdministration:
     """A part of AsyncClient."""
 

@@ -17,6 +17,7 @@ from typing import Any, Generic, ParamSpec, Self, TypeVar
 from orbitmq.client.aside import Worker as Thread
 from orbitmq.client.aside import aside, aside_or_here
 from orbitmq.client.job import Job
+from orbitmq.client.parameters import Unknown, refuse_unknown, spelled
 from orbitmq.client.unclosed import Shown, words_of
 from orbitmq.client.work_hand import Handler, check_handler, failed
 from orbitmq.client.work_tasks import is_async
@@ -30,6 +31,7 @@ _Parameters = ParamSpec("_Parameters")
 _Result = TypeVar("_Result")
 
 
+@spelled
 class AsyncWorker(Shown):
     """Made by `AsyncClient.worker()`, over a Worker that nobody else uses. Tasks may share it."""
 
@@ -72,8 +74,10 @@ class AsyncWorker(Shown):
 
         return AsyncLoop(next_jobs, body.left)
 
-    async def take(self, most: int = 1, timeout: float | None = None) -> list[Job]:
+    async def take(self, most: int = 1, timeout: float | None = None, **unknown: Unknown) -> list[Job]:
         """See Worker.take."""
+        if unknown:
+            refuse_unknown(self.take, unknown)
         self._inside.check_most(most)
         return await self._some(most, timeout)
 
@@ -221,6 +225,7 @@ class Opening:
         return AsyncWorker(await aside(self._make, self._doing))
 
 
+@spelled
 class AsyncWork(Generic[_Parameters, _Result]):
     """What the decorator `@client.work(...)` of an AsyncClient makes of a function: it can be called as before, and has
     `run`."""

@@ -16,6 +16,7 @@ from orbitmq.client.body import Body
 from orbitmq.client.born_in import BornIn
 from orbitmq.client.consumer import Consumer
 from orbitmq.client.group_offsets import GroupOffsets
+from orbitmq.client.parameters import Unknown, refuse_unknown, spelled
 from orbitmq.client.receipt import Receipts
 from orbitmq.errors import TimedOut, UsageError
 from orbitmq.native._types import PendingBatch, ProducerBase
@@ -24,9 +25,11 @@ from orbitmq.shm.durability import Durability
 # What C takes of a message: the values of topic, body and the other arguments, and the names of those.
 Given = tuple[tuple[Any, ...], tuple[str, ...]]
 
+NO_KEYS: tuple[str, ...] = ()
 _NAMES = ("tags", "keys", "queue", "queue_key", "properties", "flag", "delay_level", "delay", "deliver_at")
 
 
+@spelled
 class Collected:
     """Messages of an atomic batch that is not sent yet."""
 
@@ -45,7 +48,7 @@ class Collected:
         body: Body,
         *,
         tags: str | None = None,
-        keys: str | Sequence[str] | None = (),
+        keys: str | Sequence[str] | None = NO_KEYS,
         queue: int | None = None,
         queue_key: str | bytes | None = None,
         properties: Mapping[str, str] | None = None,
@@ -53,6 +56,7 @@ class Collected:
         delay_level: int | None = None,
         delay: float | timedelta | None = None,
         deliver_at: float | datetime | None = None,
+        **unknown: Unknown,
     ) -> int:
         """Adds a message, with the arguments of Producer.send. Returns its number in the batch, from 0.
 
@@ -60,17 +64,20 @@ class Collected:
 
         Raises: UsageError: the batch has been sent.
         """
+        if unknown:
+            refuse_unknown(self.send, unknown)
         if self._over:
             raise UsageError("could not add a message to an atomic batch: its block has ended")
-        if keys is not None and not isinstance(keys, (str, tuple)):
+        if keys is not NO_KEYS and keys is not None and not isinstance(keys, (str, tuple)):
             keys = tuple(keys)
         if properties is not None:
             properties = dict(properties)
         # memoryview refuses what is no body: bytes(5) would be five zeros
-        copied = body if isinstance(body, (bytes, str)) else bytes(memoryview(body))
+        copied = body if body.__class__ is bytes or isinstance(body, (bytes, str)) else bytes(memoryview(body))
         own = (topic, copied, tags, keys, queue, queue_key, properties, flag, delay_level, delay, deliver_at)
-        self._messages.append((own, _NAMES))
-        return len(self._messages) - 1
+        messages = self._messages
+        messages.append((own, _NAMES))
+        return len(messages) - 1
 
     @property
     def receipts(self) -> Receipts:
@@ -129,6 +136,7 @@ class Collected:
         return self._offsets.reworded(error)
 
 
+@spelled
 class AtomicBatch(Collected):
     """Made by `Producer.batch()`."""
 

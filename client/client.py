@@ -14,7 +14,7 @@ from orbitmq.client.connection import Connection, checked_wait
 from orbitmq.client.consumer_settings import ConsumerSettings
 from orbitmq.client.delay_administration import DelayAdministration
 from orbitmq.client.health import Health
-from orbitmq.client.parameters import called_with, known_options
+from orbitmq.client.parameters import called_with, known_options, spelled
 from orbitmq.client.producer_settings import ProducerSettings
 from orbitmq.client.queue_locking import QueueLocking
 from orbitmq.client.requests import Requests
@@ -51,6 +51,7 @@ if TYPE_CHECKING:
 _Made = TypeVar("_Made", "Producer", "Consumer", "Worker", "WorkSession", "TransactionChecker")
 
 
+@spelled
 class Client(
     Administration, TopicAdministration, DelayAdministration, TransactionAdministration, QueueLocking, Requests, Shown
 ):

@@ -19,7 +19,7 @@ from orbitmq.client.consumer_settings import ConsumerSettings
 from orbitmq.client.listener import Listener
 from orbitmq.client.membership import join_settings
 from orbitmq.client.offset_range import log_removals
-from orbitmq.client.parameters import made_with
+from orbitmq.client.parameters import Unknown, made_with, refuse_unknown, spelled
 from orbitmq.client.positions import Positions
 from orbitmq.client.session import ConsumerOpener
 from orbitmq.client.sql_filter import checked_sql
@@ -43,6 +43,7 @@ ARROW_BYTES = 8 << 20
 _Batch = TypeVar("_Batch", bound=Sized)
 
 
+@spelled
 class Consumer(Positions):
     """Made by `Client.consumer()`, which documents the settings.
 
@@ -73,16 +74,20 @@ class Consumer(Positions):
 
     # ---- reading
 
-    def poll(self, timeout: float | None = None) -> Message | None:
+    def poll(self, timeout: float | None = None, **unknown: Unknown) -> Message | None:
         """The next message; None if none came within `timeout` seconds (None: waits for ever; 0: only looks).
 
         Raises: CorruptRecord: the next message is damaged; it has .offset, .topic, .queue, .queue_offset. Reading continues in
             the other queues; `seek` past the message to continue in this one. NoMeans: call again. BrokerStopped. Closed.
         """
+        if unknown:
+            refuse_unknown(self.poll, unknown)
         # Does what _use does, without the parts that would cost more than the message.
         try:
             with self._turns:
-                self._ready(lazy=True)
+                if self._closing:
+                    self._refuse()
+                self._settled(True, True)
                 message = None if self._stale else self._reader.message(self._batch)
                 if message is None:
                     found = self._gather(lambda most: tuple(filter(None, (self._reader.message(most),))), self._batch, timeout)
@@ -97,18 +102,22 @@ class Consumer(Positions):
             if self._closing:
                 self._finish()
 
-    def poll_batch(self, max_messages: int = 1000, timeout: float | None = None) -> list[Message]:
+    def poll_batch(self, max_messages: int = 1000, timeout: float | None = None, **unknown: Unknown) -> list[Message]:
         """The next messages, at least one unless the time is over. Waits and raises as `poll` does."""
+        if unknown:
+            refuse_unknown(self.poll_batch, unknown)
         return self._gathered(lambda most: self._reader.messages(most), max_messages, timeout)  # noqa: PLW0108
 
     def poll_bodies(
-        self, max_messages: int = 1000, timeout: float | None = None, *, max_bytes: int = BODIES_BYTES
+        self, max_messages: int = 1000, timeout: float | None = None, *, max_bytes: int = BODIES_BYTES, **unknown: Unknown
     ) -> list[bytes]:
         """Copies of the bodies of the next messages. Waits and raises as `poll` does.
 
         max_bytes: the list ends where its bodies, with their properties, have about so many bytes. One message is always taken.
             Small lists stay in the processor's cache: in one of 8 MiB, a body of 1 KiB takes four times as long.
         """
+        if unknown:
+            refuse_unknown(self.poll_bodies, unknown)
         check_bytes(max_bytes)
         return self._gathered(lambda most: self._reader.bodies(most, max_bytes), max_messages, timeout)
 
@@ -120,6 +129,7 @@ class Consumer(Positions):
         columns: Several[str] | None = None,
         max_bytes: int = ARROW_BYTES,
         views: bool = False,
+        **unknown: Unknown,
     ) -> pa.RecordBatch:
         """The next messages as an Arrow record batch, which has no rows if the time is over. Waits and raises as `poll` does.
 
@@ -130,6 +140,8 @@ class Consumer(Positions):
         views: bodies are not copied: the column is of the type binary_view, and refers to the mapped log. Such a batch stays
             valid like a message; at most 64 files of the log can be held so, then Full is raised.
         """
+        if unknown:
+            refuse_unknown(self.poll_arrow, unknown)
         check_bytes(max_bytes)
 
         def work() -> pa.RecordBatch:
@@ -158,8 +170,10 @@ class Consumer(Positions):
             except Closed:
                 return
 
-    def wait(self, timeout: float | None = None) -> bool:
+    def wait(self, timeout: float | None = None, **unknown: Unknown) -> bool:
         """Waits until there may be messages, and takes none. False when `timeout` seconds are over. Raises as `poll` does."""
+        if unknown:
+            refuse_unknown(self.wait, unknown)
         return bool(self._gathered(lambda most: range(most and self._reader.ready()), 1, timeout))
 
     def interrupt(self) -> None:
@@ -187,7 +201,7 @@ class Consumer(Positions):
 
     # ---- the group
 
-    def commit(self, offsets: Mapping[QueueKey, int] | None = None) -> None:
+    def commit(self, offsets: Mapping[QueueKey, int] | None = None, **unknown: Unknown) -> None:
         """Stores the positions for the group: everything delivered so far counts as done. Once it has returned, a commit
         survives the death of any process; a power cut may lose the commits of the last seconds.
 
@@ -200,6 +214,8 @@ class Consumer(Positions):
             come. UnknownQueue, OffsetOutOfRange: something in `offsets` is wrong; nothing was committed. UsageError: there is
             no group.
         """
+        if unknown:
+            refuse_unknown(self.commit, unknown)
         member = self._member
         if member is None:
             raise UsageError("could not commit: this consumer has no group", hint="name one: client.consumer('group', ...)")

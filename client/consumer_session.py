@@ -1,6 +1,6 @@
 """A consumer's session: opens one if there is no valid one, lets it go, and decides who may use it.
 
-One thread at a time has the turn (native/python/turns.c). Every call takes the turn; `_ready` then makes sure that there is a
+One thread at a time has the turn (native/python/turns.c). Every call takes the turn; `_settled` then makes sure that there is a
 session of this process with the running broker, and a valid assignment. `close` may come at any moment, from any thread. Then
 at least one of the two, the closing thread or the one with the turn, sees that the other has finished, and gives the session
 back."""
@@ -95,13 +95,17 @@ class ConsumerSession(Shown):
     # ---- turns
 
     def _use(self, work: Callable[[], _Result], *, rebalance: bool = True, lazy: bool = False, within: bool = False) -> _Result:
-        """Runs `work` with the turn, after `_ready`, and returns its result. within: callbacks may call it too."""
+        """Runs `work` with the turn, once `_settled` is true, and returns its result. within: callbacks may call it too."""
         with means(self._doing):
             if within and self._informing == threading.get_ident():
                 return work()
             try:
                 with self._turns:
-                    self._ready(rebalance, lazy)
+                    if self._closing:
+                        self._refuse()
+                    # Makes sure that there is a session of this process, and a valid assignment.
+                    while not self._settled(rebalance, lazy) and not lazy:
+                        pass
                     return work()
             except Taken:
                 self._refuse()
@@ -117,16 +121,9 @@ class ConsumerSession(Shown):
             raise UsageError("could not read or wait in a callback of this consumer", hint="return, and poll then") from None
         raise UsageError("could not use this consumer: another thread does", hint="make one consumer a thread") from None
 
-    def _ready(self, rebalance: bool = True, lazy: bool = False) -> None:
-        """Makes sure that there is a session of this process, and a valid assignment. lazy: if the consumer has patience, the
-        caller handles an absent broker."""
-        if self._closing:
-            raise Closed("could not use this consumer: it is closed", hint="make another one")
-        while not self._settled(rebalance, lazy) and not lazy:
-            pass
-
     def _settled(self, rebalance: bool, lazy: bool) -> bool:
-        """False if the broker has ended meanwhile and the consumer has patience."""
+        """Opens a session if there is none, and takes a new assignment if there is one. lazy: if the consumer has patience, the
+        caller handles an absent broker. False if the broker has ended meanwhile and the consumer has patience."""
         if self._stale:
             if lazy and self._patience:
                 return False

@@ -13,6 +13,7 @@ from orbitmq.client.argument import check_flag, most_or_all, whole
 from orbitmq.client.dead_letter import PREFIX, QUEUE, DeadLetter, letter_of
 from orbitmq.client.group_name import check_group_type
 from orbitmq.client.lookup import Attached, messages_between
+from orbitmq.client.parameters import spelled
 from orbitmq.client.redrive import Redrive, sent_again
 from orbitmq.client.topic_administration import PURGE_WAYS
 from orbitmq.client.unclosed import Shown
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 Letters = list[DeadLetter]
 
 
+@spelled
 class DeadLetters(Shown):
     """Made by `Client.dead_letters()`. Iterating it gives those that were not sent again, oldest first.
 

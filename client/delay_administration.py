@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from orbitmq.client.connection import Connection
+from orbitmq.client.parameters import spelled
 from orbitmq.errors import SettingError
 from orbitmq.shm.durability import Durability
 from orbitmq.shm.means import means
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from orbitmq.client.several import Several
 
 
+@spelled
 class DelayAdministration:
     """A part of Client."""
 

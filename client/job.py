@@ -9,6 +9,7 @@ from typing import Literal, Protocol, Self
 
 from orbitmq.client.body import Body
 from orbitmq.client.message import Message
+from orbitmq.client.parameters import spelled
 from orbitmq.client.receipt import Receipt
 from orbitmq.client.unclosed import Shown
 from orbitmq.client.work_failure import Failure, bounded, failure_of
@@ -38,6 +39,7 @@ class Settler(Protocol):
     def extend(self, job: Job, seconds: float) -> bool: ...
 
 
+@spelled
 class Job(Shown):
     """A message that this worker, and no other, has until `deadline`. Workers make jobs.
 

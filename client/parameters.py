@@ -12,19 +12,30 @@ Then `consumer` has the parameters `group`, ... with their types and defaults: f
 `inspect.signature`. Editors show the docstring of the dataclass for it; `help()` does so if the function has none of its own.
 At run time the function is called as written, and passes its arguments on.
 
-An option that there is not, such as a misspelt one, is a SettingError that names the one that may be meant. Functions whose
-parameters are written out get the same by `@known_options`."""
+An option that there is not, such as a misspelt one, is an UnknownOption that names the one that may be meant. Functions whose
+parameters are written out get the same by `@known_options`, and all methods of a class by `@spelled`: those look at the names
+only after Python has refused them. A method that is called so often that a function around it would be felt takes `**unknown`,
+and begins with
+
+    if unknown:
+        refuse_unknown(self.poll, unknown)
+
+`@spelled` leaves such a method as it is, and hides `unknown` from `inspect.signature`. What C parses refuses in C."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Set
-from difflib import get_close_matches
+from collections.abc import Callable, Iterable, Mapping, Set
 from functools import wraps
-from inspect import Parameter, iscoroutinefunction, signature
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from inspect import CO_VARKEYWORDS, Parameter, iscoroutinefunction, signature
+from types import FunctionType
+from typing import Any, Concatenate, Never, NoReturn, ParamSpec, TypeVar
 
-from orbitmq.errors import SettingError
+from orbitmq.errors import UnknownOption
+from orbitmq.errors.option import unknown_option
 
+Unknown = Never  # the type of what no caller may give
+
+_Kind = TypeVar("_Kind", bound=type)
 _Parameters = ParamSpec("_Parameters")
 _Self = TypeVar("_Self")
 _First = TypeVar("_First")
@@ -62,18 +73,73 @@ def made_with(
 
 def known_options(function: Callable[_Parameters, _Result]) -> Callable[_Parameters, _Result]:
     """For a function or method with parameters of its own."""
-    checked: Callable[_Parameters, _Result]
-    checked = _checked(function, function.__name__, signature(function).parameters.keys() - {"self"})
-    return checked
+    checked: Any
+    called: Any = function
+    if iscoroutinefunction(function):
+
+        @wraps(function)
+        async def later(*arguments: Any, **given: Any) -> Any:
+            try:
+                coroutine = called(*arguments, **given)
+            except TypeError:
+                _check(called, given)
+                raise
+            return await coroutine
+
+        checked = later
+    else:
+
+        @wraps(function)
+        def now(*arguments: Any, **given: Any) -> Any:
+            try:
+                return called(*arguments, **given)
+            except TypeError:
+                _check(called, given)
+                raise
+
+        checked = now
+    result: Callable[_Parameters, _Result] = checked
+    return result
 
 
-def refuse_option(call: str, option: str, value: object, known: Iterable[str]) -> SettingError:
+def spelled(kind: _Kind) -> _Kind:
+    """For a class: all public methods that it defines and that have parameters."""
+    for name, member in tuple(vars(kind).items()):
+        if name[0] == "_" or not isinstance(member, FunctionType) or hasattr(member, "__wrapped__"):
+            continue
+        code = member.__code__
+        if code.co_flags & CO_VARKEYWORDS:
+            if code.co_varnames[code.co_argcount + code.co_kwonlyargcount] == "unknown":
+                own = signature(member)
+                member.__signature__ = own.replace(parameters=_named(own.parameters))  # type: ignore[attr-defined]
+        elif code.co_argcount + code.co_kwonlyargcount > 1:
+            setattr(kind, name, known_options(member))
+    return kind
+
+
+def refuse_unknown(method: Callable[..., Any], unknown: Mapping[str, object]) -> NoReturn:
+    """Raises: UnknownOption, for the first of these."""
+    option, value = next(iter(unknown.items()))
+    names = [each.name for each in _named(signature(method).parameters)]
+    raise refuse_option(method.__name__, option, value, names) from None
+
+
+def refuse_option(call: str, option: str, value: object, known: Iterable[str]) -> UnknownOption:
     """The error for an option that there is not. call: the name of what was called."""
-    names = sorted(known)
-    close = get_close_matches(option, names, cutoff=0.6)
-    hint = f"did you mean {' or '.join(close)}" if close else f"its options are {', '.join(names)}"
-    text = f"could not call {call} with {option}={value!r:.100}: it has no option {option!r}"
-    return SettingError(text, hint=hint, name=option, setting=option, value=value)
+    return unknown_option(f"call {call}", option, value, known)
+
+
+def _check(function: Callable[..., Any], given: Mapping[str, object]) -> None:
+    """After a TypeError: it may be of something inside the call, or of too many arguments."""
+    names = {each.name for each in _named(signature(function).parameters)} - {"self"}
+    unknown = {name: value for name, value in given.items() if name not in names}
+    if unknown:
+        option, value = next(iter(unknown.items()))
+        raise refuse_option(function.__name__, option, value, names) from None
+
+
+def _named(parameters: Mapping[str, Parameter]) -> list[Parameter]:
+    return [each for each in parameters.values() if each.kind is not Parameter.VAR_KEYWORD]
 
 
 def _signed(function: Any, kind: Callable[..., object], call: str) -> Any:

@@ -8,10 +8,12 @@ from collections.abc import Iterable
 from orbitmq.client.argument import check_flag
 from orbitmq.client.consumer_session import GONE, ConsumerSession
 from orbitmq.client.offset_range import check_offset
+from orbitmq.client.parameters import spelled
 from orbitmq.shm.topic_table import QueueKey
 from orbitmq.store.index_file import TIME_END
 
 
+@spelled
 class Positions(ConsumerSession):
     """The part of a Consumer that deals with its positions. Callbacks may call all of it."""
 

@@ -29,7 +29,7 @@ from orbitmq.client.bell import Bell
 from orbitmq.client.body import Body
 from orbitmq.client.check_function import Check, check_function
 from orbitmq.client.committed import Attacher, committed_receipt
-from orbitmq.client.parameters import made_with
+from orbitmq.client.parameters import made_with, spelled
 from orbitmq.client.producer_settings import ProducerSettings
 from orbitmq.client.receipt import Receipt, Receipts
 from orbitmq.client.session import ConsumerOpener, PatientOpener, SessionHandle, SessionOpener
@@ -86,6 +86,7 @@ def unsettled(left: int, limit: float | None) -> TimedOut:
     )
 
 
+@spelled
 class Producer(Shown, ProducerBase):
     """Made by `Client.producer()`, which documents the settings."""
 

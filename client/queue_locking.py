@@ -9,6 +9,7 @@ from orbitmq.client.argument import check_topic_type, whole
 from orbitmq.client.connection import Connection
 from orbitmq.client.group_name import check_group_type
 from orbitmq.client.job import check_seconds
+from orbitmq.client.parameters import spelled
 from orbitmq.errors import SettingError
 from orbitmq.shm.means import means
 from orbitmq.shm.topic_table import QueueKey
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 LEASE_S_MAX = 3600.0  # as the broker has it
 
 
+@spelled
 class QueueLocking:
     """A part of Client."""
 

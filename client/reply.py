@@ -8,6 +8,7 @@ from orbitmq.client.body import Body
 from orbitmq.client.calls import calls_of
 from orbitmq.client.connection import Connection
 from orbitmq.client.message import Message
+from orbitmq.client.parameters import Unknown, refuse_unknown
 from orbitmq.client.receipt import Receipt
 from orbitmq.client.request_form import reply_properties
 from orbitmq.errors import UsageError
@@ -25,8 +26,11 @@ def reply_over(
     flag: int = 0,
     durability: Durability | None = None,
     timeout: float | None = None,
+    **unknown: Unknown,
 ) -> Receipt:
     """Replies over the connection by which the message came; None if it came by none."""
+    if unknown:
+        refuse_unknown(message.reply, unknown)
     settings = {"keys": keys, "properties": properties, "flag": flag, "durability": durability, "timeout": timeout}
     if not isinstance(connection, Connection):
         reply_properties(message)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from orbitmq.client.body import Body
 from orbitmq.client.connection import Connection
 from orbitmq.client.message import Message
+from orbitmq.client.parameters import spelled
 from orbitmq.shm.durability import Durability
 from orbitmq.shm.means import means
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 REPLY_WITHIN = 5.0  # seconds
 
 
+@spelled
 class Requests:
     """A part of Client."""
 

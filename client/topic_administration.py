@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from orbitmq.client.argument import check_flag, check_topic_type, whole
 from orbitmq.client.connection import Connection
+from orbitmq.client.parameters import spelled
 from orbitmq.client.status import TopicStatus, topic_status
 from orbitmq.client.topic_info import TopicInfo
 from orbitmq.errors import Full, OffsetOutOfRange, SettingError, TopicExists, UnknownQueue, UnknownTopic
@@ -44,6 +45,7 @@ class QueuePurge:
 PurgeTo: TypeAlias = str | int | datetime | Sequence[QueuePurge]
 
 
+@spelled
 class TopicAdministration:
     """A part of Client."""
 

@@ -19,6 +19,7 @@ from typing import Any, Literal, Self
 
 from orbitmq.client.born_in import BornIn
 from orbitmq.client.open_transactions import IMMUNITY, number_of
+from orbitmq.client.parameters import spelled
 from orbitmq.client.receipt import Receipt
 from orbitmq.client.settling import COMMIT, ROLLBACK, Ender, settle
 from orbitmq.client.unclosed import Shown
@@ -57,6 +58,7 @@ class Half:
         self.own: dict[str, Any] = {"_half": _GROUP.pack(len(name)) + name}
 
 
+@spelled
 class Transaction(Shown):
     """A message that is stored and not yet sent. Made by `Producer.transaction()`.
 

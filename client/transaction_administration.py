@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from orbitmq.client.connection import Connection
+from orbitmq.client.parameters import spelled
 from orbitmq.errors import OrbitError
 from orbitmq.native._core import ffi, lib
 from orbitmq.shm.durability import Durability
@@ -23,6 +24,7 @@ AT_ONCE = 1024  # half messages in one question
 INDEXED_S = 5.0  # a reput that hangs hides what came after it, and nothing else
 
 
+@spelled
 class TransactionAdministration:
     """A part of Client."""
 

@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Generic, ParamSpec, TypeVar
 
+from orbitmq.client.parameters import spelled
 from orbitmq.client.work_hand import check_handler
 from orbitmq.client.worker import Worker
 
@@ -13,6 +14,7 @@ _Parameters = ParamSpec("_Parameters")
 _Result = TypeVar("_Result")
 
 
+@spelled
 class Work(Generic[_Parameters, _Result]):
     """The function, which can be called as before, and `run`. It opens a worker only in `run`.
 

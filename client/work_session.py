@@ -16,6 +16,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal
 
 from orbitmq.client.hand_out import HandOut
+from orbitmq.client.parameters import spelled
 from orbitmq.client.patience import Patience
 from orbitmq.client.session import ConsumerOpener, SessionHandle
 from orbitmq.client.subscription import topic_names
@@ -65,6 +66,7 @@ class Line:
             self._handle.close()
 
 
+@spelled
 class WorkSession:
     """Made by `Client.work_session`."""
 

@@ -16,7 +16,7 @@ from typing import Any, Self
 from orbitmq.client.argument import check_timeout
 from orbitmq.client.job import TOO_LATE, Job
 from orbitmq.client.open_jobs import OpenJobs
-from orbitmq.client.parameters import made_with
+from orbitmq.client.parameters import Unknown, made_with, refuse_unknown, spelled
 from orbitmq.client.stop_signals import StopSignals
 from orbitmq.client.unclosed import Shown, state, warn_unclosed
 from orbitmq.client.work_failure import Failure
@@ -32,6 +32,7 @@ from orbitmq.native._types import Loop
 Opener = Callable[[WorkerSettings], Session[HandOut]]
 
 
+@spelled
 class Worker(Shown):
     """Made by `Client.worker()`, which documents the settings.
 
@@ -75,12 +76,14 @@ class Worker(Shown):
         body = self._body(lambda: self._some(most, self.settings.idle))
         return Loop(body.next_jobs, body.left)
 
-    def take(self, most: int = 1, timeout: float | None = None) -> list[Job]:
+    def take(self, most: int = 1, timeout: float | None = None, **unknown: Unknown) -> list[Job]:
         """Up to so many jobs, as soon as there is one at least; none if `timeout` seconds are over (None: waits for ever) or
         the worker is stopped. The program settles them itself: `with job:`, or `job.ack()` and `job.nack()`.
 
         Raises: SettingError: `most` is below 1, or above in_hand. BrokerStopped; Closed.
         """
+        if unknown:
+            refuse_unknown(self.take, unknown)
         self._check_most(most)
         check_timeout(timeout, "take jobs")
         return self._some(most, timeout)

@@ -51,6 +51,16 @@ void *py_raise(const char *kind, const char *hint, PyObject *values, const char 
     return NULL;
 }
 
+void py_refuse_option(const char *doing, PyObject *name, PyObject *value, PyObject *known)
+{
+    PyObject *module = PyImport_ImportModule("orbitmq.errors.option");
+    PyObject *error = module ? PyObject_CallMethod(module, "unknown_option", "sOOO", doing, name, value, known) : NULL;
+    if (error)
+        PyErr_SetObject((PyObject *)Py_TYPE(error), error);
+    Py_XDECREF(error);
+    Py_XDECREF(module);
+}
+
 const char *py_utf8(PyObject *text, const char *kind, const char *what, Py_ssize_t *size)
 {
     const char *at = PyUnicode_AsUTF8AndSize(text, size);

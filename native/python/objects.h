@@ -20,6 +20,10 @@ __attribute__((weak)) int py_add_loop(PyObject *module);
  * must have. Always returns NULL. */
 void *py_raise(const char *kind, const char *hint, PyObject *values, const char *format, ...);
 
+/* Raises UnknownOption: an argument that a call does not have. doing: what could not be done; known: a sequence of the names that
+ * there are. */
+void py_refuse_option(const char *doing, PyObject *name, PyObject *value, PyObject *known);
+
 /* UTF-8 of a str, which keeps it; NULL with orbitmq.errors.<kind> if it cannot be encoded. what: for the message. */
 const char *py_utf8(PyObject *text, const char *kind, const char *what, Py_ssize_t *size);
 

@@ -17,6 +17,7 @@
     │   ├── OffsetOutOfRange             carries the valid range
     │   ├── ColumnError                  a column of a DataFrame that cannot be sent: its type, or a value in it
     │   └── SettingError                 a setting of the broker or a client that is not valid
+    │       ├── UnknownOption (also TypeError)  an argument that the call does not have; the hint says what may be meant
     │       ├── FilterError              a text that is no SQL92 filter; carries the column
     │       └── WouldDelete              one that would delete messages at once, and nobody has allowed it
     ├── NoPermission                     not for this user; or the topic may not be written or read
@@ -78,6 +79,7 @@ from orbitmq.errors.requests import (
     TopicExists,
     TopicNameError,
     UnknownGroup,
+    UnknownOption,
     UnknownQueue,
     UnknownTopic,
     UnknownTransaction,
@@ -154,6 +156,7 @@ __all__ = [
     "TopicNameError",
     "TransactionSettled",
     "UnknownGroup",
+    "UnknownOption",
     "UnknownQueue",
     "UnknownTopic",
     "UnknownTransaction",

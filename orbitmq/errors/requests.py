@@ -326,6 +326,12 @@ class SettingError(UsageError):
         self.done = done
 
 
+class UnknownOption(SettingError, TypeError):
+    """A call has no argument of this name, such as a misspelt one.
+
+    setting: the name; value: what was given; the hint says what may be meant. Nothing was done."""
+
+
 class FilterError(SettingError):
     """A text that is no SQL92 filter.
 

@@ -91,6 +91,9 @@ def consume(broker: orbitmq.Broker) -> None:
     consumer = broker.consumer("group", ["orders"])  # right
     consumer.poll().body
     consumer.poll("1")
+    consumer.poll(timout=1)
+    consumer.wait(timout=1)
+    consumer.commit(offset={("orders", 0): 10})
     consumer.poll_batch(max_message=10)
     consumer.poll_arrow(columns="body")
     consumer.commit(10)
@@ -110,6 +113,7 @@ async def with_asyncio(client: aio.AsyncClient) -> None:
     client.consumer("group", ["orders"]).poll()
     producer = await client.producer()  # right
     await producer.send("orders", 17)
+    await producer.send("orders", b"body", tag="new")
     await producer.send_batch("orders", "body")
     await producer.send_batch("orders", [b"a"], keys="a")
     (await producer.send_async("orders", b"body")).offset

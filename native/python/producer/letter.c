@@ -10,7 +10,7 @@
 #include "format/reserved.h"
 #include <string.h>
 
-static const char *const argument_names[ARGUMENTS] = {
+const char *const argument_names[ARGUMENTS] = {
     [ARG_TAGS] = "tags", [ARG_KEYS] = "keys", [ARG_QUEUE] = "queue", [ARG_QUEUE_KEY] = "queue_key",
     [ARG_DURABILITY] = "durability", [ARG_DELAY_LEVEL] = "delay_level", [ARG_DELAY] = "delay",
     [ARG_DELIVER_AT] = "deliver_at", [ARG_DEDUP] = "dedup", [ARG_TIMEOUT] = "timeout",
@@ -41,7 +41,6 @@ int parse_name(PyObject *name, int most, Py_ssize_t positional)
     if (positional < 2 && (PyUnicode_CompareWithASCIIString(name, "topic") == 0 ||
                            PyUnicode_CompareWithASCIIString(name, most == ARGUMENTS ? "body" : "bodies") == 0))
         return ARG_POSITIONAL;
-    PyErr_Format(PyExc_TypeError, "unexpected keyword argument %R", name);
     return -1;
 }
 
@@ -60,10 +59,8 @@ int parse_positional(PyObject *const *args, Py_ssize_t count, PyObject *names, c
                     found[k] = k < count ? NULL : args[count + i];
                 }
     }
-    if (given != 2 || !found[0] || !found[1]) {
-        PyErr_Format(PyExc_TypeError, "expected two arguments, topic and %s, and keywords", second);
-        return -1;
-    }
+    if (given != 2 || !found[0] || !found[1])
+        return refuse_positional(args, count, names, second);
     *topic = found[0];
     *rest = found[1];
     return 0;
@@ -246,8 +243,15 @@ int parse_timeout(PyObject *value, uint64_t *timeout_ns)
 int parse_result_timeout(PyObject *const *args, Py_ssize_t count, PyObject *names, uint64_t *timeout_ns)
 {
     const Py_ssize_t named = names ? PyTuple_Size(names) : 0;
-    if (count + named > 1 || (named && PyUnicode_CompareWithASCIIString(PyTuple_GetItem(names, 0), "timeout") != 0)) {
+    if (count + named > 1) {
         PyErr_SetString(PyExc_TypeError, "result() takes one argument, timeout");
+        return -1;
+    }
+    if (named && PyUnicode_CompareWithASCIIString(PyTuple_GetItem(names, 0), "timeout") != 0) {
+        PyObject *known = Py_BuildValue("(s)", "timeout");
+        if (known)
+            py_refuse_option("wait for a result", PyTuple_GetItem(names, 0), args[0], known);
+        Py_XDECREF(known);
         return -1;
     }
     return count + named ? parse_timeout(args[0], timeout_ns) : 0;
@@ -431,7 +435,8 @@ int letter_parse(Producer *self, struct letter *letter, PyObject *const *args, P
         const int which = parse_name(PyTuple_GetItem(names, i), ARGUMENTS, count);
         if (which == ARG_POSITIONAL)
             continue;
-        result = which < 0 ? -1 : parse_argument(letter, (enum argument)which, args[count + i]);
+        result = which < 0 ? refuse_name(PyTuple_GetItem(names, i), args[count + i], ARGUMENTS)
+                           : parse_argument(letter, (enum argument)which, args[count + i]);
     }
     if (result == 0)
         result = later_one(&letter->later);

@@ -355,6 +355,8 @@ int parcel_take(Producer *self, Batch *batch, PyObject *bodies, PyObject *const 
     const Py_ssize_t named = names ? PyTuple_Size(names) : 0;
     for (Py_ssize_t i = 0; i < named; i++) {
         const int which = parse_name(PyTuple_GetItem(names, i), ARG_TIMEOUT + 1, count);
+        if (which < 0)
+            return refuse_name(PyTuple_GetItem(names, i), args[count + i], ARG_TIMEOUT + 1);
         if (take_argument(batch, which, args[count + i], &to, timeout_ns) < 0)
             return -1;
     }

@@ -260,13 +260,23 @@ int parse_positional(PyObject *const *args, Py_ssize_t count, PyObject *names, c
                      PyObject **rest);
 
 /* Which keyword this is, of the first `most` of enum argument; ARG_POSITIONAL for those two, unless both are among the
- * positional arguments; -1 with TypeError. */
+ * positional arguments; -1 for none of them. */
 enum argument {
     ARG_TAGS, ARG_KEYS, ARG_QUEUE, ARG_QUEUE_KEY, ARG_DURABILITY, ARG_DELAY_LEVEL, ARG_DELAY, ARG_DELIVER_AT,
     ARG_PROPERTIES, ARG_DEDUP, ARG_TIMEOUT, /* all before for batches too */
     ARG_FLAG, ARG_CANCELS, ARG_OWN, ARG_HALF, ARG_SETTLES, ARG_COMMITS, ARGUMENTS, ARG_POSITIONAL,
 };
 int parse_name(PyObject *name, int most, Py_ssize_t positional);
+
+extern const char *const argument_names[ARGUMENTS];
+
+/* ---- refusal.c ---- */
+
+/* -1 with UnknownOption, for a keyword that is none of them. */
+int refuse_name(PyObject *name, PyObject *value, int most);
+
+/* -1: one of the two that may also be given by name is missing, or there twice. Perhaps its name is misspelt. */
+int refuse_positional(PyObject *const *args, Py_ssize_t count, PyObject *names, const char *second);
 
 /* TAGS and KEYS as they are in the properties string. */
 static inline uint32_t properties_size(uint32_t tags_size, bool tags, uint32_t keys_size, bool keys)
