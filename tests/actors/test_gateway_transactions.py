@@ -21,7 +21,7 @@ import orbitmq
 from orbitmq.client.open_transactions import OpenTransaction
 from orbitmq.errors import TransactionSettled
 from orbitmq.store.halves import HALF_TOPIC
-from tests.actors.remoting_client import ONE_WAY, SEND_V2, Remote, Said
+from tests.actors.remoting_client import ONE_WAY, PULL, SEND_V2, Remote, Said
 from tests.actors.test_gateway import indexed, stored
 from tests.forged import BODY_AT, forged_at
 from tests.native.remoting_model import BINARY, JSON
@@ -265,3 +265,18 @@ def test_ends_before_the_connection_does(tmp_path: Path, how: str) -> None:
                     remote.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         until(lambda: not left(broker), "all transactions to end")
         assert sorted(int(bytes(message)) for message in stored(broker)) == [*range(60)]
+
+
+def test_an_end_behind_answers_that_nobody_reads(broker: orbitmq.Broker) -> None:
+    """The gateway stops serving a client that reads nothing of so many answers. The client is reset, and its end counts."""
+    with broker.producer() as producer:
+        producer.send_batch("t", [bytes(60_000)] * 8, queue=0)
+    indexed(broker)
+    with Remote(broker.status().listens) as remote:
+        half = begin(remote, "id-1")
+        pull = remote.frame(PULL, **remote.pull_fields("t", 0, 0))
+        remote.socket.sendall(pull * 200 + remote.frame(END, mark=ONE_WAY, **end_fields(half, COMMIT)))
+        remote.socket.recv(1)
+        remote.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    until(lambda: not left(broker), "the transaction to end")
+    assert bytes(stored(broker)[-1]) == b"half"

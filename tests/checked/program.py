@@ -128,6 +128,7 @@ def hand_out(broker: orbitmq.Client) -> None:
         worker.flush(timeout=30)
         group = broker.group("work")
         assert group.workers[0].in_hand is not None and not group.key_ordered and group.workers[0].topics == ("jobs",)
+        assert not group.queue_ordered and not group.order
         reasons: tuple[str, ...] = group.held_up
         assert group.retries == 0 and group.next_retry_s is None and not group.dead_letters
         worker.stop()

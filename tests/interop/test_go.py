@@ -131,11 +131,12 @@ def test_each_way_to_send(go: Visitor, broker: orbitmq.Broker) -> None:
 
 
 def test_transactions(go: Visitor, broker: orbitmq.Broker) -> None:
-    """Two end at once; about the others the broker asks. It ends them one-way, and closes."""
+    """Two end at once; about the others the broker asks, and it ends them one-way. It stays until they have ended: what a
+    client sends right before it goes, its own system may throw away with the connection."""
     ends = ["commit", "rollback", "later commit", "later rollback"]
     go("transact", member="producer", group="shop", letters=letters(*map(str.encode, ends)), ends=ends)
-    go.leaves("producer")
     until(lambda: broker.open_transactions() == [], "the ends")
+    go.leaves("producer")
     assert {bytes(message) for message in stored(broker, 2)} == {b"commit", b"later commit"}
 
 
