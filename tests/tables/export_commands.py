@@ -24,7 +24,8 @@ def environment() -> dict[str, str]:
 
 
 def staged(out: Path) -> int:
-    return sum(1 for _ in (out / OWN / "staging").glob("**/*.parquet"))
+    """Folders may go while one looks: os.walk passes over them, and glob fails."""
+    return sum(name.endswith(".parquet") for _, _, names in os.walk(out / OWN / "staging") for name in names)
 
 
 # Moments of an export, each recognised by what can be seen of it.
