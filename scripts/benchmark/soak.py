@@ -124,10 +124,18 @@ def own_memory(pid: int) -> int:
     return 0
 
 
+def _blocks(path: Path) -> int:
+    """Of 512 bytes; 0 for a file that retention has removed meanwhile."""
+    try:
+        return path.stat().st_blocks
+    except FileNotFoundError:
+        return 0
+
+
 def sample(pids: dict[str, int], store: Path) -> dict[str, float]:
     found: dict[str, float] = {f"memory of {name}, MiB": own_memory(pid) / MIB for name, pid in pids.items()}
     found["descriptors"] = sum(len(list(Path(f"/proc/{pid}/fd").iterdir())) for pid in pids.values())
-    found["log on disk, MiB"] = sum(file.stat().st_blocks * 512 for file in (store / "commitlog").iterdir()) / MIB
+    found["log on disk, MiB"] = sum(map(_blocks, (store / "commitlog").iterdir())) * 512 / MIB
     return found
 
 
