@@ -25,7 +25,7 @@ from orbitmq.store.file_system import disk_error
 from orbitmq.store.positions import Positions
 
 DUTY_S = 5.0
-DUTY_SHARE = 0.1  # largest part of the time: with 10,000 queues one round syncs as many files
+SYNC_SHARE = 0.1  # largest part of the time: with 10,000 queues one round syncs as many files
 
 
 class Flush(CoreActor):
@@ -104,8 +104,9 @@ class Flush(CoreActor):
             except OSError as error:
                 # The checkpoint stays where it was, so the next start reads more of the log. Nothing is lost.
                 events.warn(f"cannot sync the store's queues: {error}")
+            # What the removal takes does not count: the more there is to remove, the sooner it has to come again.
+            pause = max(DUTY_S, (time.monotonic() - began) / SYNC_SHARE)
             self._expire()
-            pause = max(DUTY_S, (time.monotonic() - began) / DUTY_SHARE)
 
     def _expire(self) -> None:
         try:
