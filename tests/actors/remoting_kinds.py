@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import ssl
 from pathlib import Path
 
@@ -10,6 +11,13 @@ from tests.native import acl_model
 from tests.native.remoting_model import JSON
 
 CERTIFICATES = Path(__file__).parent / "certificates"
+
+
+def copied_certificate(folder: Path) -> dict[str, str]:
+    """Settings of a broker: a copy of the first certificate, which a test may replace."""
+    for kind in "pem", "key":
+        shutil.copy(CERTIFICATES / f"first.{kind}", folder / f"server.{kind}")
+    return {"tls_cert": str(folder / "server.pem"), "tls_key": str(folder / "server.key")}
 
 
 class Secure(Remote):

@@ -48,11 +48,15 @@ SUCCESS, SYSTEM_ERROR, NOT_SUPPORTED, NO_GROUP = 0, 1, 3, 26
 REFUSED = "org.apache.rocketmq.acl.common.AclException: "
 
 
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
-    path = tmp_path / "plain_acl.yml"
+def rules_file(folder: Path) -> Path:
+    path = folder / "plain_acl.yml"
     path.write_text(RULES)
     return path
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return rules_file(tmp_path)
 
 
 @pytest.fixture

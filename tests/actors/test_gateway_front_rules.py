@@ -18,9 +18,9 @@ import pytest
 import orbitmq
 from tests.actors.fronts import LEAD, connect_to, connect_to_front
 from tests.actors.remoting_client import CLUSTER, HEARTBEAT, MAX_OFFSET, PULL, SEND_V2, Remote, records
-from tests.actors.remoting_kinds import CERTIFICATES, Secure, SecureSigning, Signing
+from tests.actors.remoting_kinds import CERTIFICATES, Secure, SecureSigning, Signing, copied_certificate
 from tests.actors.test_gateway import indexed
-from tests.actors.test_gateway_acl import RULES, SECRETS, heartbeat, refused, replace, stored
+from tests.actors.test_gateway_acl import RULES, SECRETS, heartbeat, refused, replace, rules_file, stored
 from tests.native.remoting_model import BINARY, JSON
 from tests.trees import actors, kill, small_broker, stopped
 from tests.waiting import until
@@ -40,16 +40,12 @@ def placed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    path = tmp_path / "plain_acl.yml"
-    path.write_text(RULES)
-    return path
+    return rules_file(tmp_path)
 
 
 @pytest.fixture
 def files(tmp_path: Path) -> dict[str, str]:
-    for kind in "pem", "key":
-        shutil.copy(CERTIFICATES / f"first.{kind}", tmp_path / f"server.{kind}")
-    return {"tls_cert": str(tmp_path / "server.pem"), "tls_key": str(tmp_path / "server.key")}
+    return copied_certificate(tmp_path)
 
 
 @pytest.fixture

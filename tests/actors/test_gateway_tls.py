@@ -23,7 +23,7 @@ import pytest
 import orbitmq
 from orbitmq.errors import SettingError
 from tests.actors.remoting_client import CLUSTER, ROUTE, SEND_V2, Remote, records
-from tests.actors.remoting_kinds import CERTIFICATES, Secure
+from tests.actors.remoting_kinds import CERTIFICATES, Secure, copied_certificate
 from tests.trees import actors, kill, small_broker
 from tests.waiting import WATCHDOG_S, until
 
@@ -32,10 +32,7 @@ SUCCESS, SYSTEM_ERROR = 0, 1
 
 @pytest.fixture
 def files(tmp_path: Path) -> dict[str, str]:
-    """Settings: a copy of the first certificate."""
-    for kind in "pem", "key":
-        shutil.copy(CERTIFICATES / f"first.{kind}", tmp_path / f"server.{kind}")
-    return {"tls_cert": str(tmp_path / "server.pem"), "tls_key": str(tmp_path / "server.key")}
+    return copied_certificate(tmp_path)
 
 
 @pytest.fixture
