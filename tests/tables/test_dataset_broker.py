@@ -126,6 +126,7 @@ def test_while_it_is_written(tmp_path: Path, state: Any) -> None:
                     assert all(end["orders", queue] >= known[queue] for queue in range(2))
                     assert len(first) == found.offsets
                     made.append((found, first))
+                until(lambda: sum(acknowledged) > len(first) or writing.done(), "a message behind the last dataset")
             finally:
                 over.set()
             writing.result()
