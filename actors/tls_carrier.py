@@ -26,12 +26,12 @@ class TlsCarrier:
         self._shaken = False
         self._inward = self._outward = b""  # was read, and waits for the other side
         self._inward_ended = False
-        self._for_tls = 0  # for what the last calls on the client's socket wait
+        self._tls_reads, self._tls_writes = EVENT_READ, EVENT_WRITE  # the events for which these calls wait
 
     def turn(self) -> bool:
         """Carries what can be carried now. True: perhaps not all of it, for the sake of others; the events for which it waits
         tell, because no record of TLS is read in part. Never raises for what a side does."""
-        self._for_tls = 0
+        self._tls_reads, self._tls_writes = EVENT_READ, EVENT_WRITE
         try:
             return self._carry() if self._shaken or self._shake() else False
         except (OSError, ValueError):  # of ssl, too: the client is gone, or what it says is no TLS
@@ -41,9 +41,9 @@ class TlsCarrier:
     def wanted(self) -> dict[socket.socket, int]:
         """For which events each side waits."""
         if not self._shaken:
-            return {self.tls: self._for_tls or EVENT_READ, self.plain: EVENT_READ}
+            return {self.tls: self._tls_reads, self.plain: EVENT_READ}
         reads = not self._inward and not self._inward_ended
-        tls = (EVENT_READ if reads else 0) | (self._for_tls if reads or self._outward else 0)
+        tls = (self._tls_reads if reads else 0) | (self._tls_writes if self._outward else 0)
         return {self.tls: tls, self.plain: (0 if self._outward else EVENT_READ) | (EVENT_WRITE if self._inward else 0)}
 
     def close(self) -> None:
@@ -63,7 +63,7 @@ class TlsCarrier:
         try:
             self.tls.do_handshake()
         except WAITS as waits:
-            self._note(waits)
+            self._tls_reads = _event(waits)
             return False
         self._shaken = True
         return True
@@ -93,7 +93,7 @@ class TlsCarrier:
         try:
             self._inward = self.tls.recv(CHUNK)
         except WAITS as waits:
-            self._note(waits)
+            self._tls_reads = _event(waits)
             return False
         except OSError:
             pass  # an end: what came before it counts
@@ -109,7 +109,7 @@ class TlsCarrier:
             try:
                 self._outward = self._outward[self.tls.send(self._outward) :]
             except WAITS as waits:
-                self._note(waits)
+                self._tls_writes = _event(waits)
                 return False
             return True
         if self.loop_ended:
@@ -123,5 +123,6 @@ class TlsCarrier:
         self.loop_ended = not self._outward
         return True
 
-    def _note(self, waits: BaseException) -> None:
-        self._for_tls |= EVENT_WRITE if isinstance(waits, ssl.SSLWantWriteError) else EVENT_READ
+
+def _event(waits: BaseException) -> int:
+    return EVENT_WRITE if isinstance(waits, ssl.SSLWantWriteError) else EVENT_READ

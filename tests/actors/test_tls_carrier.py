@@ -12,10 +12,12 @@ import socket
 import ssl
 from contextlib import suppress
 from pathlib import Path
+from selectors import EVENT_READ, EVENT_WRITE
+from typing import Any
 
 import pytest
 
-from orbitmq.actors.tls_carrier import WAITS, TlsCarrier
+from orbitmq.actors.tls_carrier import STEPS, WAITS, TlsCarrier
 
 CERTIFICATES = Path(__file__).parent / "certificates"
 
@@ -76,6 +78,16 @@ class Scene:
             self.ended.add(name)
         return len(some)
 
+    def turn_at_events(self) -> bool:
+        """As a selector would: True: a side had the news for which the carrier waits."""
+        poll = select.poll()
+        for side, events in self.carrier.wanted().items():
+            poll.register(side, (select.POLLIN if events & EVENT_READ else 0) | (select.POLLOUT if events & EVENT_WRITE else 0))
+        if not poll.poll(0):
+            return False
+        self.carrier.turn()
+        return True
+
     def settle(self) -> None:
         """Until nothing moves any more. Both sides listen."""
         quiet = 0
@@ -91,6 +103,24 @@ class Scene:
         self.carrier.close()
         self.client.close()
         self.loop.close()
+
+
+class Answering(socket.socket):
+    """The carrier's side of the pair. The loop answers the send of number `at` at once, as a process of its own may."""
+
+    def __init__(self, plain: socket.socket, loop: socket.socket, at: int) -> None:
+        super().__init__(fileno=plain.detach())
+        self.setblocking(False)
+        self._loop = loop
+        self._at = at
+        self.sends = 0
+
+    def send(self, *arguments: Any) -> int:
+        taken = super().send(*arguments)
+        self.sends += 1
+        if self.sends == self._at:
+            self._loop.send(b"answer")
+        return taken
 
 
 @pytest.fixture(params=[ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3], ids=["1.2", "1.3"])
@@ -149,16 +179,24 @@ def test_events_tell_of_everything(scene: Scene) -> None:
         for name in "client", "loop":
             left[name] -= scene.say(name, b"x" * min(left[name], 50_000)) if left[name] else 0
             scene.hear(name, 30_000)
-        while True:
-            wanted = scene.carrier.wanted()
-            poll = select.poll()
-            for side, events in wanted.items():
-                poll.register(side, (select.POLLIN if events & 1 else 0) | (select.POLLOUT if events & 2 else 0))
-            if not poll.poll(0) or not scene.carrier.turn():
-                break
+        scene.turn_at_events()
         if all(len(heard) == total for heard in scene.heard.values()):
             break
     assert [len(heard) for heard in scene.heard.values()] == [total, total]
+
+
+@pytest.mark.parametrize("at", range(1, STEPS + 1))
+def test_an_answer_in_the_last_step_of_a_turn(scene: Scene, at: int) -> None:
+    """Events tell of an answer too that the carrier has taken, but not said, when the turn is over."""
+    scene.shake()
+    answering = Answering(scene.carrier.plain, scene.loop, at)
+    scene.carrier.plain = answering
+    for _ in range(STEPS):
+        assert scene.say("client", b"a record of its own")
+    while scene.turn_at_events():
+        scene.hear("loop", 1 << 16)
+    assert answering.sends == STEPS and scene.hear("client", 1 << 16)
+    assert scene.heard["client"] == b"answer"
 
 
 def test_a_side_that_does_not_read(scene: Scene) -> None:
