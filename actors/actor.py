@@ -8,6 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from typing import Any, Unpack
 
+from orbitmq.actors import signals
 from orbitmq.actors.tree import Tree
 from orbitmq.errors import BrokerError
 from orbitmq.errors.root import Common
@@ -105,6 +106,7 @@ class Stopping:
         self._asked = False
         signal.signal(signal.SIGTERM, self._ask)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signals.hear()
 
     def __bool__(self) -> bool:
         return self._asked

@@ -12,17 +12,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from orbitmq.actors import events
+from orbitmq.actors import events, signals
 from orbitmq.actors.child_output import ChildOutput
 from orbitmq.actors.events import ERROR_OUTPUT
 from orbitmq.actors.spec import ChildSpec
 from orbitmq.errors import OrbitError
 from orbitmq.native._core import lib
 from orbitmq.shm.death import Death
-
-# These signals wake the supervisor's loop. A child must not run the supervisor's Python handlers for them before it has its
-# own.
-SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1)
 
 
 @dataclass(slots=True)
@@ -72,20 +68,22 @@ def _how(code: int) -> str:
 
 def child_process(main: Callable[[], int], keep: Iterable[int], output: ChildOutput) -> int:
     """Forks. The child runs main and exits with its result; it has no descriptors but the standard ones and `keep`. What it
-    says goes to `output`.
+    says goes to `output`. Signals wait until main calls `signals.hear()`; so a stop in the child's first moments does not end
+    it as a crash would.
 
     Call it from the supervisor's only thread: a fork in a process with other threads may copy a lock that nobody will ever
     release.
     """
     parent = os.getpid()
-    # Otherwise a signal between the fork and the reset would reach the supervisor's wake-up descriptor from the child.
-    signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+    # Otherwise a signal between the fork and the reset would reach the supervisor's wake-up descriptor from the child, and run
+    # the supervisor's handlers there.
+    signals.hold()
     try:
         pid = os.fork()
         if pid == 0:
             _child(main, parent, set(keep), output)
     finally:
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+        signals.hear()
     output.forked(pid)
     return pid
 
@@ -96,14 +94,13 @@ def _child(main: Callable[[], int], parent: int, keep: set[int], output: ChildOu
         os.dup2(output.writer, ERROR_OUTPUT)
         events.attach(output.actor, events.Outlet().give)
         signal.set_wakeup_fd(-1)
-        for number in SIGNALS:
+        for number in signals.SIGNALS:
             signal.signal(number, signal.SIG_DFL)
         # Whoever has a log file reopened may send this to all processes.
         signal.signal(signal.SIGUSR1, signal.SIG_IGN)
         if not lib.process_tie(parent):
             os._exit(1)
         _close_others(keep)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
         code = main()
         sys.stdout.flush()
         sys.stderr.flush()

@@ -11,6 +11,7 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
+from orbitmq.actors import signals
 from orbitmq.actors.child_output import ChildOutput
 from orbitmq.actors.children import child_process
 from orbitmq.actors.starter import Starter
@@ -55,6 +56,7 @@ def _recover(settings: TreeSettings, writer: int) -> int:
         while frame:
             frame = frame[os.write(writer, frame) :]
 
+    signals.hear()  # each of them ends it, at any moment
     try:
         report = recover(settings.layout, settings.files, lambda text: send("progress", text), read_only=settings.read_only)
         # The first file is made here, while an error about a full disk can still be reported to the starter of the broker.
