@@ -11,6 +11,7 @@ from __future__ import annotations
 import itertools
 import os
 import time
+from collections.abc import Mapping
 
 from orbitmq.client.message import Message
 from orbitmq.errors import UsageError
@@ -35,18 +36,23 @@ def request_properties(correlation_id: str, client_id: str, timeout: float) -> d
 
 def is_request(message: Message) -> bool:
     """Whether somebody may wait for a reply to this message."""
-    properties = message.properties
-    return properties.keys() >= {CORRELATION_ID, REPLY_TO_CLIENT} and properties.get(MSG_TYPE) != REPLY
+    return _asks(message.properties)
+
+
+def _asks(properties: Mapping[str, str]) -> bool:
+    return CORRELATION_ID in properties and REPLY_TO_CLIENT in properties and properties.get(MSG_TYPE) != REPLY
 
 
 def reply_properties(message: Message) -> dict[str, str]:
     """Those of a reply to this message. Raises: TypeError: it is no message. UsageError: it is no request."""
     if not isinstance(message, Message):
         raise TypeError(f"could not reply to {message!r:.100}: it is not a Message")
-    properties = message.properties
-    if not is_request(message):
+    properties = message.properties  # decoded at each use
+    if not _asks(properties):
         place = f"{message.topic}/{message.queue}@{message.offset}"
         why = "it is a reply itself" if properties.get(MSG_TYPE) == REPLY else "it is no request, so nobody waits for a reply"
         raise UsageError(f"could not reply to {place}: {why}", hint="send it with request()", id=message.id)
-    kept = {name: properties[name] for name in (CORRELATION_ID, REPLY_TO_CLIENT, TTL) if name in properties}
-    return kept | {MSG_TYPE: REPLY}
+    own = {CORRELATION_ID: properties[CORRELATION_ID], REPLY_TO_CLIENT: properties[REPLY_TO_CLIENT], MSG_TYPE: REPLY}
+    if TTL in properties:
+        own[TTL] = properties[TTL]
+    return own
