@@ -41,6 +41,7 @@ PR_SET_CHILD_SUBREAPER = 36
 LIMITS = [getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_")]
 # Of what may be asked of Popen; whoever asks for more gets the usual way.
 PLAIN = {"preexec_fn": None, "close_fds": True, "shell": False, "gid": None, "gids": None, "uid": None, "umask": -1}
+# A program that is started ignores what its parent ignores (SIGHUP, below nohup), and leaves other handlers behind.
 USUAL = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL, signal.SIGHUP: signal.SIG_DFL}
 
 _usual = subprocess.Popen._execute_child  # type: ignore[attr-defined]
@@ -94,6 +95,7 @@ class Parents:
             "folder": os.fspath(wanted["cwd"] or Path.cwd()),
             "session": wanted["start_new_session"],
             "umask": _umask(),
+            "ignored": [number for number in USUAL if signal.getsignal(number) == signal.SIG_IGN],
             "processors": sorted(os.sched_getaffinity(0)),
             "limits": {limit: resource.getrlimit(limit) for limit in LIMITS},
         }
@@ -130,7 +132,7 @@ def _is_plain(wanted: dict[str, Any], environment: dict[str, str]) -> bool:
         and all(wanted[name] == value for name, value in PLAIN.items())
         and wanted["process_group"] in (None, -1)
         and not signal.pthread_sigmask(signal.SIG_BLOCK, [])
-        and all(signal.getsignal(number) == handler for number, handler in USUAL.items())
+        and all(signal.getsignal(number) in (handler, signal.SIG_IGN) for number, handler in USUAL.items())
     )
 
 

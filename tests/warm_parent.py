@@ -13,6 +13,7 @@ import json
 import os
 import resource
 import runpy
+import signal
 import socket
 import sys
 from contextlib import suppress
@@ -76,6 +77,8 @@ def settle(order: dict[str, Any], descriptors: list[int]) -> None:
     for limit, values in order["limits"].items():
         with suppress(ValueError):
             resource.setrlimit(int(limit), values)
+    for number in order["ignored"]:
+        signal.signal(number, signal.SIG_IGN)
     os.chdir(order["folder"])
     os.environ.clear()
     os.environ.update(order["environment"])

@@ -9,10 +9,13 @@ from pathlib import Path
 import pytest
 
 import orbitmq
+from tests.fast import warm
 from tests.interop import toolchain
 from tests.interop.client5 import Client5
 from tests.interop.judge import Judge
 from tests.interop.ours import visiting
+
+__all__ = ["warm"]
 
 HERE = Path(__file__).parent
 

@@ -18,11 +18,14 @@ import pytest
 
 from orbitmq.errors import SettingError
 from tests.crash import crash_build
+from tests.fast import warm
 from tests.refused_imports import refuse
 from tests.spark.quick_java import quick_java
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+__all__ = ["warm"]
 
 HERE = Path(__file__).parent
 READY = HERE / "ready"
