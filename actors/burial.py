@@ -11,7 +11,6 @@ and reput the file, and both do it again. The next start removes what a death le
 
 from __future__ import annotations
 
-import shutil
 from typing import Any
 
 from orbitmq.actors.complaints import Complaints
@@ -52,6 +51,8 @@ class Burial:
         folder = self._layout.consumequeue / topic.name
         if not folder.exists():
             return True
+        import shutil  # here: it brings compressors with it
+
         for slot in slots:
             lib.reput_let_go(self._reput, slot)
         try:

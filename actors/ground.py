@@ -5,20 +5,17 @@ from __future__ import annotations
 
 import json
 import os
-import secrets
 import select
-import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from orbitmq.actors import certificate, scheduler
+from orbitmq.actors import scheduler
 from orbitmq.actors.expiry_clock import ExpiryClock
 from orbitmq.actors.front_ends import FrontEnds
-from orbitmq.actors.guard import check_rules
 from orbitmq.actors.listener import Listener, store_host
 from orbitmq.actors.presence import Presence
 from orbitmq.actors.purges import Purges
@@ -32,6 +29,7 @@ from orbitmq.native._core import ffi, lib
 from orbitmq.shm import finite_json
 from orbitmq.shm.crash_point import crash_point
 from orbitmq.shm.file_id import FileId
+from orbitmq.shm.random_number import random_number
 from orbitmq.shm.segment_owner import SegmentOwner, remove_dead
 from orbitmq.shm.topic_table import QueueKey, TopicTable
 from orbitmq.store import abort, access, atomic_file, commits, delays, kept, settings_file, work_files
@@ -82,7 +80,7 @@ class Ground:
             held = FileId.of(lock.descriptor)
             _remove_dead_tree(settings, held)
             crash_point("ground_cleared")
-            generation = secrets.randbits(31) | 1
+            generation = random_number(31)
             # Written before there is a segment: if the maker of a segment dies before it has signed it, the segment belongs to
             # the tree named here.
             record = {"generation": generation, "lock": [held.device, held.inode]}
@@ -100,8 +98,7 @@ class Ground:
         if report.read_only:
             self.settings = replace(self.settings, read_only=True)
         settings = self.settings
-        check_rules(settings.acl)
-        certificate.context(settings)
+        _check_remote(settings)
         listener = Listener.open(settings)
         core = core_settings(settings)
         if listener is not None:
@@ -138,10 +135,17 @@ class Ground:
         Retention(tree, clock=ExpiryClock(settings.layout).look).hide()
         self._purges.apply()
         if not settings.read_only:
-            for name in sorted(self._purges.deleted):
-                shutil.rmtree(settings.layout.consumequeue / name, ignore_errors=True)
-                crash_point("ground_buried")
+            self._bury(self._purges.deleted)
         crash_point("ground_seeded")
+
+    def _bury(self, deleted: Collection[str]) -> None:
+        if not deleted:
+            return
+        import shutil  # here: it brings compressors with it
+
+        for name in sorted(deleted):
+            shutil.rmtree(self.settings.layout.consumequeue / name, ignore_errors=True)
+            crash_point("ground_buried")
 
     def caught_up(self) -> None:
         """The queues are complete: what was purged of their ends is gone too."""
@@ -248,6 +252,18 @@ def _lock(settings: TreeSettings) -> StoreLock:
                 raise
             # The supervisor is dead and its actors are dying; there is nothing to wait on but the lock itself.
             select.poll().poll(LOCK_LOOK_MS)
+
+
+def _check_remote(settings: TreeSettings) -> None:
+    """Reads what gateways will read again. Raises: SettingError: a file says nothing that they could use."""
+    if settings.acl:
+        from orbitmq.actors.guard import check_rules
+
+        check_rules(settings.acl)
+    if settings.tls_cert:
+        from orbitmq.actors.certificate import context
+
+        context(settings)
 
 
 def _remove_dead_tree(settings: TreeSettings, lock: FileId) -> None:

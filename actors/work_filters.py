@@ -3,12 +3,12 @@ dispatcher judges (native/actors/dispatcher_filter.c)."""
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 from orbitmq.errors import GroupInUse, SettingError
+from orbitmq.shm.random_number import random_number
 from orbitmq.shm.sql_text import SqlFault, sql_or_fault
 from orbitmq.store.work_plan import PlannedFilter, PlannedGroup, PlannedWorker
 
@@ -96,5 +96,5 @@ def with_filter(group: PlannedGroup, topics: int, asked: WorkFilter) -> list[Pla
         if left:
             fresh.append(replace(each, topics=left))
     if asked and not number:
-        fresh.append(PlannedFilter(secrets.randbits(63) | 1, topics, asked.tags, asked.sql))
+        fresh.append(PlannedFilter(random_number(63), topics, asked.tags, asked.sql))
     return fresh

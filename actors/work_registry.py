@@ -6,7 +6,6 @@ have done beyond the offset, out of order, is forgotten when a consumer joins.""
 
 from __future__ import annotations
 
-import secrets
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -27,6 +26,7 @@ from orbitmq.errors import GroupInUse, NoPermission, OrbitError, SettingError
 from orbitmq.errors.remedy import hint
 from orbitmq.native._core import lib
 from orbitmq.shm.crash_point import crash_point
+from orbitmq.shm.random_number import random_number
 from orbitmq.shm.topic_table import PERM_READ, QueueKey
 from orbitmq.store import config, work_files, work_plan
 from orbitmq.store.delays import DELAY_TOPIC
@@ -406,4 +406,4 @@ class WorkRegistry:
 
 def _opening() -> int:
     """Never 0, which is no opening."""
-    return secrets.randbits(63) | 1
+    return random_number(63)

@@ -2,44 +2,18 @@
 
 from __future__ import annotations
 
-import copy
 import os
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Annotated
 
 import typer
 
 from orbitmq import __version__
-from orbitmq.cli import (
-    backup,
-    clients,
-    clock,
-    config,
-    console,
-    delay,
-    dlq,
-    export,
-    group,
-    health,
-    metrics,
-    reading,
-    repair,
-    request,
-    sending,
-    spelling,
-    status,
-    topic,
-    transactions,
-    tree,
-    verify,
-    work,
-)
-from orbitmq.cli.doctor import command as doctoring
+from orbitmq.cli import console, spelling
 from orbitmq.cli.exit_codes import DONE, FAILED, code_of
 from orbitmq.cli.quick_end import end_quickly
-from orbitmq.cli.top import command as live
-from orbitmq.cli.web import command as web
 from orbitmq.errors import OrbitError
 from orbitmq.shm.disk_fault import said, way_out
 
@@ -59,39 +33,35 @@ A durable message broker for one machine.
 Commands find the broker by its name: --name, else $ORBITMQ_BROKER, else "default"; or by the folder of its store: --store.
 """
 
-app = typer.Typer(
-    help=HELP,
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode="rich",
-    context_settings={"max_content_width": 100},
-)
-app.command("up")(tree.up)
-app.command("down")(tree.down)
-app.command("status")(status.status)
-app.command("top")(live.top)
-app.command("health")(health.health)
-app.command("doctor")(doctoring.doctor)
-app.command("metrics")(metrics.metrics)
-app.command("console")(web.console)
-app.command("clock")(clock.clock)
-app.add_typer(topic.app, name="topic")
-app.add_typer(group.app, name="group")
-app.add_typer(delay.app, name="delay")
-app.add_typer(dlq.app, name="dlq")
-app.add_typer(transactions.app, name="transactions")
-app.command("clients")(clients.clients)
-app.add_typer(config.app, name="config")
-app.command("send")(sending.send)
-app.command("request")(request.request)
-app.command("tail")(reading.tail)
-app.command("work")(work.work)
-app.command("find")(reading.find)
-app.command("show")(reading.show)
-app.command("export")(export.export)
-app.command("backup")(backup.backup)
-app.command("verify")(verify.verify)
-app.command("repair")(repair.repair)
+# Every command, in the order of the help: its module in this folder, and there its function, or the app of a group of commands.
+PLACES = {
+    "up": ("tree", "up"),
+    "down": ("tree", "down"),
+    "status": ("status", "status"),
+    "top": ("top.command", "top"),
+    "health": ("health", "health"),
+    "doctor": ("doctor.command", "doctor"),
+    "metrics": ("metrics", "metrics"),
+    "console": ("web.command", "console"),
+    "clock": ("clock", "clock"),
+    "topic": ("topic", "app"),
+    "group": ("group", "app"),
+    "delay": ("delay", "app"),
+    "dlq": ("dlq", "app"),
+    "transactions": ("transactions", "app"),
+    "clients": ("clients", "clients"),
+    "config": ("config", "app"),
+    "send": ("sending", "send"),
+    "request": ("request", "request"),
+    "tail": ("reading", "tail"),
+    "work": ("work", "work"),
+    "find": ("reading", "find"),
+    "show": ("reading", "show"),
+    "export": ("export", "export"),
+    "backup": ("backup", "backup"),
+    "verify": ("verify", "verify"),
+    "repair": ("repair", "repair"),
+}
 
 
 def _version(wanted: bool) -> None:
@@ -100,7 +70,6 @@ def _version(wanted: bool) -> None:
         raise typer.Exit()
 
 
-@app.callback()
 def _root(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
@@ -110,15 +79,24 @@ def _root(
 
 
 def named_by(words: Sequence[str]) -> typer.Typer:
-    """The app with only that command or group which the first word names; with all of them if it names none. Typer makes
-    commands of every function that the app has, and to do so for all takes longer than most commands."""
-    commands = [each for each in app.registered_commands if words and each.name == words[0]]
-    groups = [each for each in app.registered_groups if words and each.name == words[0]]
-    if not commands and not groups:
-        return app
-    part = copy.copy(app)
-    part.registered_commands, part.registered_groups = commands, groups
-    return part
+    """The app with only that command or group which the first word names; with all of them if it names none. To import all of
+    them, and to have typer make commands of their functions, takes longer than most commands."""
+    app = typer.Typer(
+        help=HELP,
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        rich_markup_mode="rich",
+        context_settings={"max_content_width": 100},
+    )
+    app.callback()(_root)
+    for name in words[:1] if words and words[0] in PLACES else PLACES:
+        module, attribute = PLACES[name]
+        found = getattr(import_module(f"orbitmq.cli.{module}"), attribute)
+        if isinstance(found, typer.Typer):
+            app.add_typer(found, name=name)
+        else:
+            app.command(name)(found)
+    return app
 
 
 def main() -> None:

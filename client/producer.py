@@ -20,7 +20,6 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from secrets import token_hex
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar, cast
 
@@ -136,7 +135,7 @@ class Producer(Shown, ProducerBase):
         apart. The letter says how many ids the broker has to remember (native/format/dedup_id.h)."""
         if self.name is not None:
             letter = chr(ord("A") + self._window.bit_length() - 1)
-            self._identify(f"\x03{letter}{self.name}:{token_hex(8)}:")
+            self._identify(f"\x03{letter}{self.name}:{os.urandom(8).hex()}:")
 
     def _resume(self, seconds: float) -> bool:
         """The tree has died, and a named producer's messages were in flight. They are sent again as soon as there is a session.

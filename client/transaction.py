@@ -10,8 +10,8 @@ half message stays as it is until somebody ends the transaction. A forked child 
 
 from __future__ import annotations
 
+import os
 import struct
-import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from types import TracebackType
@@ -52,7 +52,7 @@ class Half:
         if isinstance(immune, str) and number_of(immune, -1) < 0:
             text = f"could not use property {IMMUNITY!r} = {immune!r}: it is a whole number of seconds, 0 or more"
             raise PropertyError(text, name=IMMUNITY, value=immune)
-        self.id = str(named.setdefault("UNIQ_KEY", uuid.uuid4().hex.upper()))
+        self.id = str(named.setdefault("UNIQ_KEY", os.urandom(16).hex().upper()))
         self.properties = named
         name = group.encode()
         self.own: dict[str, Any] = {"_half": _GROUP.pack(len(name)) + name}

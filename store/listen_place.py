@@ -6,14 +6,12 @@ from __future__ import annotations
 import errno
 import os
 import socket
-from ipaddress import IPv6Address
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from orbitmq.errors import SettingError
 from orbitmq.errors.remedy import Knob, hint
 from orbitmq.native._core import lib
 from orbitmq.store.listen_address import ListenAddress, listen_addresses
-from orbitmq.store.port_holder import port_holder
 from orbitmq.store.setting_text import refused
 
 if TYPE_CHECKING:
@@ -60,6 +58,8 @@ class ListenPlace(NamedTuple):
     def _unusable(self, error: OSError, place: tuple[object, ...]) -> SettingError:
         why, ways = error.strerror or str(error), None
         if error.errno == errno.EADDRINUSE:
+            from orbitmq.store.port_holder import port_holder
+
             holder = port_holder(ListenAddress(str(place[0]), self.address.port))
             if holder is not None and holder.pid == os.getpid():
                 why = f"{why}, by this broker itself, for another of its settings"
@@ -103,6 +103,8 @@ def check_places(settings: TreeSettings) -> None:
 
 
 def _is_ipv6(host: str) -> bool:
+    from ipaddress import IPv6Address
+
     try:
         IPv6Address(host)
     except ValueError:

@@ -16,7 +16,6 @@ from __future__ import annotations
 import mmap
 import os
 import struct
-import uuid
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,7 +37,7 @@ SLOT_SIZE = _SLOT.size + _CRC.size
 
 def boot_id() -> bytes:
     """16 bytes that differ after every start of the machine."""
-    return uuid.UUID(Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()).bytes
+    return bytes.fromhex(Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").replace("-", ""))
 
 
 @dataclass(frozen=True, slots=True)

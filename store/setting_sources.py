@@ -16,7 +16,6 @@ import grp
 import shlex
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields, replace
-from difflib import get_close_matches
 from typing import Any
 
 from orbitmq.errors import SettingError
@@ -95,6 +94,8 @@ def file_values(file: SettingsFile, without: Collection[str] = ()) -> dict[str, 
             continue
         try:
             if name not in KINDS:
+                from difflib import get_close_matches
+
                 close = get_close_matches(name, REMEMBERED, cutoff=0.5)
                 meant = f"did you mean {' or '.join(close)}" if close else ""
                 raise refused(name, value, "this version of OrbitMQ has no such setting", meant)

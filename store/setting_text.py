@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from difflib import get_close_matches
-from fractions import Fraction
 from typing import Any
 
 from orbitmq.errors import SettingError
@@ -36,6 +34,8 @@ def value_of(name: str, kind: type, text: str) -> Any:
     size = _SIZE.fullmatch(text)
     try:
         if size is not None and kind is int:
+            from fractions import Fraction
+
             return int(Fraction(size[1]) * _UNITS[size[2].lower()])
         return kind(text)
     except ValueError:
@@ -66,6 +66,10 @@ def mistyped(kinds: Mapping[str, type], environ: Mapping[str, str]) -> list[tupl
     """Variables that look like misspelt settings, each with the setting that may have been meant."""
     known = [variable_of(name) for name in kinds]
     strange = [name for name in environ if name.startswith(PREFIX) and name not in known]
+    if not strange:
+        return []
+    from difflib import get_close_matches
+
     close = ((name, get_close_matches(name, known, n=1, cutoff=0.85)) for name in sorted(strange))
     return [(name, found[0]) for name, found in close if found]
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import re
-import tomllib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -58,6 +57,8 @@ def read(layout: StoreLayout) -> SettingsFile:
         raise StoreUnsupported(
             f"cannot read {path}: {error.strerror}", hint="run the broker as the owner of the store", path=str(path)
         ) from error
+    import tomllib  # here: most stores have no such file
+
     try:
         return SettingsFile(path, text, tomllib.loads(text))
     except tomllib.TOMLDecodeError as error:
@@ -112,6 +113,8 @@ def _changed(text: str, fresh: Mapping[str, Any], gone: Collection[str]) -> str:
 
 def _first_bad_line(text: str) -> int:
     """If a text ends in the middle of something, this is where the reason is."""
+    import tomllib
+
     lines = text.removesuffix("\n").split("\n")
     for number, line in enumerate(lines, 1):
         try:

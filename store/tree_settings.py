@@ -6,7 +6,6 @@ import grp
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -249,6 +248,8 @@ def tree_settings(store: str, options: dict[str, Any]) -> TreeSettings:
 def unknown(name: str, value: Any, deed: str = "set") -> SettingError:
     """The error for a setting that does not exist. Its hint names similar ones, else all that are meant for people. deed: see
     refused."""
+    from difflib import get_close_matches
+
     known = sorted(KINDS.keys() - {"name", "owner"})
     close = get_close_matches(name, known, cutoff=0.5)
     hint = f"did you mean {' or '.join(close)}" if close else f"settings are {', '.join(known)}"

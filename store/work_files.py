@@ -9,7 +9,6 @@ if it is higher, somebody else has consumed, or the machine was started again: t
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -159,6 +158,8 @@ def of_group(layout: StoreLayout, group: str) -> Iterator[tuple[QueueKey, Path]]
 def remove(layout: StoreLayout, group: str) -> None:
     """The group goes on where its offsets say. Raises: OSError."""
     if (layout.work / group).is_dir():
+        import shutil  # here: it brings compressors with it
+
         shutil.rmtree(layout.work / group)
         crash_point("work_files_removed")
 

@@ -18,7 +18,7 @@ import typer.main
 import orbitmq
 from orbitmq import errors
 from orbitmq.cli import spelling, tree
-from orbitmq.cli.main import app
+from orbitmq.cli.main import named_by
 from orbitmq.errors import BrokerNotRunning, OrbitError
 from orbitmq.errors.remedy import FACES, Hint, Knob, all_of, environment, hint, library, of_plain, settings_file
 from orbitmq.shm.frames import error_map, error_raised
@@ -107,7 +107,7 @@ def commands() -> dict[str, Any]:
         for name, each in inner.items():
             look(each, f"{words} {name}")
 
-    look(typer.main.get_command(app), "")
+    look(typer.main.get_command(named_by([])), "")
     return found
 
 

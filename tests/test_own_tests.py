@@ -59,7 +59,6 @@ TESTED_BY: dict[str, str] = {
     "actors/remote_loop.py": "tests/actors/test_gateway.py",
     "actors/tree.py": "tests/actors/test_gateway_fronts.py",
     "actors/reput.py": "tests/actors/test_topic_deletion.py",
-    "actors/spec.py": "tests/actors/test_gateway.py",
     "actors/segments.py": "tests/actors/test_supervisor.py",
     "actors/stages.py": "tests/native/test_stages.py",
     "actors/topic_registry.py": "tests/actors/test_durable_topics.py",

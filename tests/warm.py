@@ -26,10 +26,12 @@ from unittest.mock import patch
 
 ROOT = Path(__file__).resolve().parents[1]
 PROGRAM = ROOT / "tests" / "warm_parent.py"
-# With what they import later, some of which not every version has.
+# With what they import later, if the settings or the command's words ask for it; some of that not every version has.
 MODULES = {
-    "orbitmq.actors.supervisor": [],
+    "orbitmq.actors.supervisor": ["orbitmq.actors.front", "orbitmq.actors.gateway", "tomllib"],
     "orbitmq.cli.main": [
+        *(f"orbitmq.cli.{path.stem}" for path in sorted((ROOT / "cli").glob("[a-z]*.py"))),
+        "orbitmq.cli.doctor.command", "orbitmq.cli.top.command", "orbitmq.cli.web.command",
         "importlib.metadata", "pydantic", "pydantic.plugin._loader", "pydantic.type_adapter",
         "rich._emoji_codes", "rich.markdown", "typer._adapters", "typer._click.decorators", "typer.rich_utils",
     ],

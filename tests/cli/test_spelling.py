@@ -7,7 +7,7 @@ from typing import Any
 
 import typer
 
-from orbitmq.cli.main import app, named_by
+from orbitmq.cli.main import named_by
 from tests.cli.commands import run
 
 
@@ -35,7 +35,7 @@ def test_a_key_of_the_file(tmp_path: Path) -> None:
 def test_a_command_is_made_alone() -> None:
     """Goal: for one command, not all of them are made; it is the same, and words that name none get all. Method: what the
     command's options are and what its help says, for each name."""
-    every = typer.main.get_command(app)
+    every = typer.main.get_command(named_by([]))
     for name, whole in every.commands.items():
         alone = typer.main.get_command(named_by([name, "--help"]))
         assert [*alone.commands] == [name]

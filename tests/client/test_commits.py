@@ -18,7 +18,7 @@ import pytest
 from typer.testing import CliRunner
 
 import orbitmq
-from orbitmq.cli.main import app
+from orbitmq.cli.main import named_by
 from orbitmq.client.launch import start_tree
 from orbitmq.errors import BrokerError, BrokerStopped
 from orbitmq.shm import runtime
@@ -387,7 +387,7 @@ def test_a_repair_of_a_dead_store_takes_the_commits(world: World, damage: str | 
         next(path for path in world.layout.commits.iterdir() if not path.name.startswith("groups")).write_bytes(b"rubbish")
 
     def ran(*words: str) -> int:
-        return CliRunner().invoke(app, [*words, "--store", str(world.layout.root)]).exit_code
+        return CliRunner().invoke(named_by(words), [*words, "--store", str(world.layout.root)]).exit_code
 
     assert ran("verify") == (0 if damage is None else 1)
     assert ran("repair", "--yes") == 0
