@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from orbitmq.errors import Full, NoPermission
 from orbitmq.errors.remedy import hint
@@ -16,8 +16,7 @@ from orbitmq.errors.remedy import hint
 OTHERS_PERCENT = 90  # of a table, for all users together except the broker's own and root
 
 
-@dataclass(frozen=True, slots=True)
-class Caller:
+class Caller(NamedTuple):
     """A user. rules: this is the broker's own user, or root."""
 
     uid: int
@@ -55,8 +54,7 @@ def require_maker(caller: Caller, maker: int | None, doing: str, otherwise: str 
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Share:
+class Share(NamedTuple):
     """The part of one table that each other user may take. what: sessions, topics, queues or groups; percent: the setting."""
 
     what: str

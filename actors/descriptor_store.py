@@ -15,8 +15,7 @@ from __future__ import annotations
 import os
 import resource
 import socket
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgpack
 
@@ -28,8 +27,7 @@ DESCRIPTORS_MAX = 4
 SPARE_DESCRIPTORS = 32  # reserved for the supervisor itself; no session may take them
 
 
-@dataclass(frozen=True, slots=True)
-class Kept:
+class Kept(NamedTuple):
     """One key's descriptors: their numbers in the supervisor, and this process's own copies."""
 
     key: str

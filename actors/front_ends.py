@@ -7,13 +7,12 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from orbitmq.store.listen_place import BACKLOG
 
 
-@dataclass(frozen=True, slots=True)
-class FrontEnds:
+class FrontEnds(NamedTuple):
     """listeners: beside the first gateway's, at the same addresses. line, lead_line: a pair; the front's side, and the lead's.
     event: an eventfd by which reput ends the front's sleep."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from orbitmq.actors.assignment import assign
 from orbitmq.errors import GroupInUse, GroupNameError
@@ -16,8 +16,7 @@ LATEST = "latest"
 NOBODY = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Member:
+class Member(NamedTuple):
     """A consumer session in a group. id is "<slot>.<epoch>" of the session; capacity limits its queues.
 
     poll_ms: how long it may make no call before it counts as hung; 0: for ever.

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import socket
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from orbitmq.errors import SettingError
 from orbitmq.store.listen_address import LOCAL, WILD, ListenAddress, listen_address
@@ -16,8 +16,7 @@ from orbitmq.store.tree_settings import TreeSettings
 PAIRS = 64  # how many ports of a broker are tried, if it may have any, until the one for its VIP channel is free, too
 
 
-@dataclass(frozen=True, slots=True)
-class Listener:
+class Listener(NamedTuple):
     """sockets, addresses: one for each, with the ports that they got. is_gateway: the first ones are those of a name server, a
     broker and its VIP channel."""
 

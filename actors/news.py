@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from orbitmq.errors import OrbitError
 from orbitmq.shm.frames import error_map, error_raised
@@ -13,8 +13,7 @@ from orbitmq.shm.frames import error_map, error_raised
 LINE_MAX = 3000
 
 
-@dataclass(frozen=True, slots=True)
-class NewsItem:
+class NewsItem(NamedTuple):
     """pid runs (error None), or has failed with the error."""
 
     pid: int

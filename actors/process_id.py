@@ -4,13 +4,12 @@ the first one."""
 from __future__ import annotations
 
 import select
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from orbitmq.shm import runtime
 
 
-@dataclass(frozen=True, slots=True)
-class ProcessId:
+class ProcessId(NamedTuple):
     """Identifies a process for ever: its number, and its start in clock ticks since boot."""
 
     pid: int

@@ -7,8 +7,8 @@ gateways."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 from orbitmq.actors import pages
 from orbitmq.actors.actor import Actor
@@ -25,8 +25,7 @@ from orbitmq.actors.tree import Tree
 from orbitmq.actors.writer import Writer
 
 
-@dataclass(frozen=True, slots=True)
-class ChildSpec:
+class ChildSpec(NamedTuple):
     """One process. id names it in `ps`. roles: what it does, by the names that status shows, each with its page in the control
     block. start makes its actor, in the child."""
 

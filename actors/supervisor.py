@@ -143,8 +143,7 @@ class Supervisor:
         lib.actor_born(tree.control, PAGE_SUPERVISOR, b"supervisor")
         tree.set_state(PAGE_SUPERVISOR, ActorState.RUNNING)
         # What exists now is shared with every child for ever. The garbage collector must not touch it, or pages would be
-        # copied.
-        gc.collect()
+        # copied. To collect first would touch all of it, and an import leaves hardly any garbage.
         gc.freeze()
         for child in self._children:
             self._fork(child)

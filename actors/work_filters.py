@@ -4,8 +4,7 @@ dispatcher judges (native/actors/dispatcher_filter.c)."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from orbitmq.errors import GroupInUse, SettingError
 from orbitmq.shm.random_number import random_number
@@ -16,8 +15,7 @@ TAGS_MAX = 4096
 TAGS_BYTES_MAX = 65_536  # of all tags together; as much as a text of SQL92 may have
 
 
-@dataclass(frozen=True, slots=True)
-class WorkFilter:
+class WorkFilter(NamedTuple):
     """As a worker asks for it. tags: sorted; none: every message. sql: no text: every message."""
 
     tags: tuple[bytes, ...] = ()
@@ -94,7 +92,7 @@ def with_filter(group: PlannedGroup, topics: int, asked: WorkFilter) -> list[Pla
         number = each.number if same else number
         left = each.topics | topics if same else each.topics & ~topics
         if left:
-            fresh.append(replace(each, topics=left))
+            fresh.append(each._replace(topics=left))
     if asked and not number:
         fresh.append(PlannedFilter(random_number(63), topics, asked.tags, asked.sql))
     return fresh

@@ -232,7 +232,7 @@ class WorkRegistry:
         if retry.name not in group.topics:
             bit = 1 << len(group.topics)
             fresh.topics = [*group.topics, retry.name]
-            fresh.workers = [replace(worker, topics=worker.topics | bit) for worker in group.workers]
+            fresh.workers = [worker._replace(topics=worker.topics | bit) for worker in group.workers]
         return self._fitting(name, fresh)
 
     def _add_queues(self, name: str, group: PlannedGroup, start: str) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 from orbitmq.native._core import ffi, lib
 from orbitmq.shm.memory import Buffer, line_pointer
@@ -60,8 +60,7 @@ REASONS: dict[str, int] = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class ActorCounters:
+class ActorCounters(NamedTuple):
     """One look at a page. heartbeat_ms is CLOCK_MONOTONIC; error is the errno behind FAILED, or 0; epoch counts lives."""
 
     name: str

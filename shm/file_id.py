@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class FileId:
+class FileId(NamedTuple):
     """Device and inode: no other file has both numbers while this file is open or has a name."""
 
     device: int

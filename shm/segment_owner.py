@@ -7,8 +7,7 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from orbitmq.native._core import ffi, lib
 from orbitmq.shm.file_id import FileId
@@ -18,8 +17,7 @@ from orbitmq.shm.segment import MOUNT, remove_segment, segment_prefix
 _NAME = re.compile(r"omq\.[0-9a-f]{8}\.\w+")
 
 
-@dataclass(frozen=True, slots=True)
-class SegmentOwner:
+class SegmentOwner(NamedTuple):
     """The supervisor that made a segment, and the lock file of the store that it runs on.
 
     namespace: the pid namespace, by the number of its inode. A pid has no meaning in another namespace.

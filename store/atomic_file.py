@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import os
 from contextlib import suppress
@@ -11,7 +10,6 @@ from pathlib import Path
 from orbitmq.shm.crash_point import crash_point
 
 _AT_FDCWD, _EXCHANGE = -100, 2
-_libc = ctypes.CDLL(None, use_errno=True)
 
 
 def sync_folder(folder: Path) -> None:
@@ -66,8 +64,11 @@ def replace(path: Path, content: bytes, *, like: os.stat_result | None = None) -
 def exchange(one: Path, other: Path) -> None:
     """Two files or folders of one file system change places, both at once. Raises: OSError: also if the file system or the C
     library cannot."""
+    import ctypes  # here: it is rarely needed
+
+    libc = ctypes.CDLL(None, use_errno=True)
     try:
-        failed = _libc.renameat2(_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), _EXCHANGE)
+        failed = libc.renameat2(_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), _EXCHANGE)
     except AttributeError:
         raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS), str(one)) from None
     if failed:

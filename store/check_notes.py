@@ -16,7 +16,7 @@ import struct
 import zlib
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from orbitmq.shm.crash_point import crash_point
 from orbitmq.store.layout import StoreLayout
@@ -26,8 +26,7 @@ _CRC = struct.Struct(">I")
 ENTRY_SIZE = _CONTENT.size + _CRC.size
 
 
-@dataclass(frozen=True, slots=True)
-class CheckNote:
+class CheckNote(NamedTuple):
     """half: its queue offset. number: of the check, 1 for the first. asked_ms: when, milliseconds since the epoch."""
 
     half: int

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from orbitmq.store import atomic_file
 from orbitmq.store.layout import StoreLayout
@@ -17,8 +17,7 @@ SAFETY_MS = 3000
 _LONGS = struct.Struct(">qqq")
 
 
-@dataclass(frozen=True, slots=True)
-class Checkpoint:
+class Checkpoint(NamedTuple):
     """Store timestamps, milliseconds: everything stored before them is on disk. 0: nothing is known to be on disk."""
 
     physic_ms: int = 0  # the CommitLog

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from orbitmq.shm.crash_point import crash_point
 from orbitmq.shm.topic_table import QueueKey
@@ -25,8 +25,7 @@ from orbitmq.store.note import Note
 Ends = Callable[[QueueKey], int | None]
 
 
-@dataclass(frozen=True, slots=True)
-class Settled:
+class Settled(NamedTuple):
     """taken: group offsets that consumerOffset.json did not have. notes: what a user should know, a sentence each."""
 
     taken: int = 0

@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from orbitmq.errors import StoreFailed
 from orbitmq.shm.crash_point import crash_point
@@ -32,8 +32,7 @@ Offsets = dict[tuple[str, str], dict[int, int]]
 _T = TypeVar("_T")
 
 
-@dataclass(frozen=True, slots=True)
-class DataVersion:
+class DataVersion(NamedTuple):
     """Raised at every change, so that holders of a copy see that theirs is old."""
 
     counter: int = 0

@@ -15,8 +15,8 @@ import stat
 import struct
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from orbitmq.errors import OffsetOutOfRange, StoreSettingsError
 from orbitmq.errors.remedy import hint
@@ -32,8 +32,7 @@ SCAN_FILES = 3  # the files before a queue's third-last one are believed, as Roc
 _UNIT = struct.Struct(">QIq")
 
 
-@dataclass(frozen=True, slots=True)
-class Unit:
+class Unit(NamedTuple):
     """One unit. tags_code: Java hash of the tag, sign-extended; 0 without a tag."""
 
     physical_offset: int
@@ -46,8 +45,7 @@ class Unit:
         return self.size == BLANK_SIZE and self.physical_offset == 0
 
 
-@dataclass(frozen=True, slots=True)
-class Extent:
+class Extent(NamedTuple):
     """What a queue holds: units [min_offset, max_offset), and the end of the newest unit's record (0: no unit)."""
 
     min_offset: int

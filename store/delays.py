@@ -20,7 +20,7 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from orbitmq.errors import StoreFailed
 from orbitmq.native._core import lib
@@ -38,8 +38,7 @@ _CRC = struct.Struct(">I")
 _MAGIC = b"orbitdly"
 
 
-@dataclass(frozen=True, slots=True)
-class Delays:
+class Delays(NamedTuple):
     """next: by level - 1. start: the physical offset from which the log has to be read; None: it need not be read, because no
     scheduler has ever put anything there."""
 

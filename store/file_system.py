@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from orbitmq.errors import StoreFailed, StoreFull, StoreUnsupported
 from orbitmq.errors.remedy import Hint, all_of, hint
@@ -19,8 +19,7 @@ NETWORK_KINDS = frozenset({
 })  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Mount:
+class Mount(NamedTuple):
     """A mounted file system: its mount point, and its kind as /proc/self/mountinfo calls it."""
 
     point: str

@@ -8,14 +8,12 @@ are damaged, so a second look would find fewer lost messages than the first. The
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from orbitmq.store.stand_in import LostMessage
 
 
-@dataclass(frozen=True, slots=True)
-class Stretch:
+class Stretch(NamedTuple):
     """Bytes [offset, end) of the log, in one file. keep_end: the bytes up to here are copied before. to_file_end: a blank
     marker ends them. store_ms: the time of every record in them."""
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from orbitmq.shm.crash_point import crash_point
 from orbitmq.store import atomic_file
@@ -28,8 +28,7 @@ _CRC = struct.Struct(">I")
 _MAGIC = b"orbitcmt"
 
 
-@dataclass(frozen=True, slots=True)
-class GroupCommits:
+class GroupCommits(NamedTuple):
     """entries: ENTRY_WORDS numbers for each queue of a group."""
 
     next: int = 0

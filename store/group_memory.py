@@ -21,9 +21,8 @@ import os
 import struct
 import zlib
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgpack
 
@@ -36,8 +35,7 @@ _COVERED = struct.Struct("<QI")
 _ROUND = 4096
 
 
-@dataclass(frozen=True, slots=True)
-class Remembered:
+class Remembered(NamedTuple):
     """The content. groups: as drawn above."""
 
     generation: int

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from orbitmq.shm.crash_point import crash_point
 from orbitmq.store import atomic_file, config
@@ -29,8 +29,7 @@ _CRC = struct.Struct(">I")
 _MAGIC = b"orbittrn"
 
 
-@dataclass(frozen=True, slots=True)
-class Halves:
+class Halves(NamedTuple):
     """floor, operations: queue offsets of the two topics."""
 
     floor: int = 0

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from orbitmq.store.layout import StoreLayout
 
@@ -12,8 +12,7 @@ NAME_DIGITS = 17  # yyyyMMddHHmmssSSS
 _HEADER = struct.Struct(">qqqqii")
 
 
-@dataclass(frozen=True, slots=True)
-class IndexHeader:
+class IndexHeader(NamedTuple):
     """One file: store timestamps (ms) and physical offsets of the first and the last record that it indexes."""
 
     path: Path

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from typing import NamedTuple
 
 from orbitmq.shm import finite_json
 from orbitmq.shm.crash_point import crash_point
@@ -14,8 +14,7 @@ from orbitmq.store import atomic_file
 from orbitmq.store.layout import StoreLayout
 
 
-@dataclass(frozen=True, slots=True)
-class Kept:
+class Kept(NamedTuple):
     """hours, size (bytes of the log's files): 0 for no limit, as in the settings retention_hours and retention_bytes."""
 
     hours: int = 0
@@ -42,7 +41,7 @@ def store(layout: StoreLayout, kept: Kept) -> None:
     """Raises: OSError."""
     if layout.retention.exists() and load(layout) == kept:
         return
-    atomic_file.replace(layout.retention, json.dumps(asdict(kept)).encode())
+    atomic_file.replace(layout.retention, json.dumps(kept._asdict()).encode())
     crash_point("kept_stored")
 
 

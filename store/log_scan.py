@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from orbitmq.errors import StoreFailed
 from orbitmq.native._core import ffi, lib
@@ -15,8 +15,7 @@ STEP_BYTES = 64 << 20
 _QUEUES_AT_ONCE = 1024
 
 
-@dataclass(frozen=True, slots=True)
-class LogScan:
+class LogScan(NamedTuple):
     """What a scan found. Offsets are physical, bytes; times milliseconds since 1970.
 
     first_ms, first_sealed: store timestamp of the first record, and whether it has the CRC property, as OrbitMQ's records have.

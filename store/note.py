@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class Note:
+class Note(NamedTuple):
     """text: a sentence. lost: the file, relative to the store, of which something that somebody relied on may be missing for
     good. "": nothing is missing, or that was to be expected, such as the last moments before a power cut, or a member's own
     fault."""

@@ -17,8 +17,8 @@ import mmap
 import os
 import struct
 import zlib
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from orbitmq.shm.crash_point import crash_point
 from orbitmq.store import atomic_file
@@ -40,8 +40,7 @@ def boot_id() -> bytes:
     return bytes.fromhex(Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").replace("-", ""))
 
 
-@dataclass(frozen=True, slots=True)
-class Recorded:
+class Recorded(NamedTuple):
     """The content of the file. flushed: the log is on disk below it. wrote: the log's end at a clean stop, else 0. store_ms: no
     record below flushed has a later store timestamp."""
 

@@ -11,8 +11,7 @@ import enum
 import socket
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from orbitmq.errors import PropertyError, UsageError
 from orbitmq.native._core import ffi, lib
@@ -62,8 +61,7 @@ _FAULT_TEXTS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(NamedTuple):
     """A parsed record. `body` and `raw_properties` are views of the buffer that it was read from; times are in ms since 1970.
 
     Offsets: queue_offset counts messages of the queue, physical_offset is the record's first byte in the log.
@@ -242,8 +240,7 @@ def _host(stored: memoryview) -> Host:
     return socket.inet_ntop(family, stored[:-4]), struct.unpack(">I", stored[-4:])[0]
 
 
-@dataclass(frozen=True, slots=True)
-class MessageId:
+class MessageId(NamedTuple):
     """Where a message is: the broker's host and port as stored, and the physical offset. str() gives RocketMQ's offset message
     id: hexadecimal in upper case, 32 digits for IPv4 and 56 for IPv6.
     """

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from orbitmq.shm import finite_json
@@ -36,7 +36,7 @@ class Order:
         """What was recorded about the log's end, without what has been given up since."""
         if recorded is None or self.cut is None:
             return recorded
-        return replace(recorded, flushed=min(recorded.flushed, self.cut), wrote=min(recorded.wrote, self.cut))
+        return recorded._replace(flushed=min(recorded.flushed, self.cut), wrote=min(recorded.wrote, self.cut))
 
 
 def pending(layout: StoreLayout) -> bool:

@@ -3,7 +3,7 @@ reput writes it and what it describes."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from orbitmq.native._core import ffi, lib
 from orbitmq.store.layout import StoreLayout
@@ -14,8 +14,7 @@ SLOTS = (64, 192)
 SLOT_SIZE = 76
 
 
-@dataclass(frozen=True, slots=True)
-class ReputCommit:
+class ReputCommit(NamedTuple):
     """position: everything in the log below it is in the queues and the index. indexed: keys of records below it are in the
     index; at or above position. Physical offsets. index_file: name of the newest index file; None if there was none. header:
     what that file's header was then, its six numbers in order."""

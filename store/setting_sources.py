@@ -16,7 +16,7 @@ import grp
 import shlex
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from orbitmq.errors import SettingError
 from orbitmq.errors.remedy import environment
@@ -36,8 +36,7 @@ OF_ONE_START_WHY = "it belongs to one start, and no store remembers it"
 OF_FILES_WHY = "it is fixed when the store is made"
 
 
-@dataclass(frozen=True, slots=True)
-class Resolved:
+class Resolved(NamedTuple):
     """settings: with `sources` filled. told: what this start was told beyond its file, and what the store is to remember."""
 
     settings: TreeSettings

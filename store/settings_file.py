@@ -10,9 +10,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from orbitmq.errors import SettingError, StoreUnsupported
 from orbitmq.shm.crash_point import crash_point
@@ -24,8 +23,7 @@ HEAD = "Settings of this store, as its broker was last told. `orbitmq config set
 _PLACE = re.compile(r"^(.*) \(at (?:line (\d+), column (\d+)|end of document)\)$", re.DOTALL)
 
 
-@dataclass(frozen=True, slots=True)
-class SettingsFile:
+class SettingsFile(NamedTuple):
     """What the file says. `path` need not exist; `text` is then empty."""
 
     path: Path

@@ -14,7 +14,7 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from orbitmq.store.record import BLANK_MAGIC, CRC_PROPERTY, MAGIC, encode
 
@@ -33,8 +33,7 @@ _BARE = struct.Struct(">IIIIIQQIQ8sQ8sIQI")
 _HOST = bytes((127, 0, 0, 1)) + bytes(4)
 
 
-@dataclass(frozen=True, slots=True)
-class LostMessage:
+class LostMessage(NamedTuple):
     """A message whose place in its queue has to be kept."""
 
     topic: str

@@ -16,7 +16,7 @@ from __future__ import annotations
 import os
 import struct
 import zlib
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from orbitmq.shm.crash_point import crash_point
 from orbitmq.store import atomic_file
@@ -31,8 +31,7 @@ _CRC = struct.Struct(">I")
 EVERYTHING = (1 << 64) - 1
 
 
-@dataclass(frozen=True, slots=True)
-class Doubt:
+class Doubt(NamedTuple):
     """What the file says. tail: what follows the log, up to this physical offset, is zero in memory and perhaps not on disk.
     queues: ConsumeQueue and index files may differ in the same way where the checkpoint does not vouch for them."""
 

@@ -17,8 +17,8 @@ better. A plan of another generation has no meaning, so it is not synced."""
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import astuple, dataclass, field
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import msgpack
 
@@ -29,8 +29,7 @@ TOPICS_MAX = 64
 PLAIN = ("opening", "paused", "max_tries", "key_ordered", "queue_ordered", "topics", "closed")
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedWorker:
+class PlannedWorker(NamedTuple):
     slot: int
     epoch: int
     topics: int
@@ -39,8 +38,7 @@ class PlannedWorker:
     pid: int
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedFilter:
+class PlannedFilter(NamedTuple):
     """tags: sorted; none: every message. sql: no text: every message."""
 
     number: int
@@ -86,8 +84,8 @@ def store(layout: StoreLayout, generation: int, groups: dict[str, PlannedGroup])
         name: {
             **{each: getattr(group, each) for each in PLAIN},
             "queues": group.queues,
-            "workers": [list(astuple(worker)) for worker in group.workers],
-            "filters": [list(astuple(each)) for each in group.filters],
+            "workers": [list(worker) for worker in group.workers],
+            "filters": [list(each) for each in group.filters],
         }
         for name, group in groups.items()
     }

@@ -5,9 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from orbitmq.native._core import ffi, lib
 from orbitmq.store import work_files
@@ -34,8 +33,7 @@ class Hands:
         return [[int(each.slot), int(each.held), _or_none(each.left_ms)] for each in found]
 
 
-@dataclass(frozen=True, slots=True)
-class WorkView:
+class WorkView(NamedTuple):
     """frontier: no message from there on was handed out. free to done: messages below it. wait_ms: until the first of those
     that wait is free. first: offset of the first message that is not done; first_state: of STATES; first_slot: who has it in
     hand."""

@@ -455,6 +455,8 @@ def test_scripts_run() -> None:
 
 # Modules with an underscore in their names, which belong to the folder native/ as a whole.
 PRIVATE_MODULES = {"_core", "_types"}
+# Methods of every NamedTuple for its users; the underscore keeps their names apart from those of fields.
+OF_RECORDS = {"_asdict", "_replace"}
 
 
 def is_private(name: str) -> bool:
@@ -512,7 +514,7 @@ def reaches(text: str) -> list[tuple[int, str]]:
         if isinstance(node, ast.ImportFrom) and (node.level or (node.module or "").startswith("orbitmq")):
             names = {each.name for each in node.names} - PRIVATE_MODULES
             found += [(node.lineno, name) for name in sorted(names) if is_private(name)]
-        elif isinstance(node, ast.Attribute) and is_private(node.attr) and node.attr not in PRIVATE_MODULES:
+        elif isinstance(node, ast.Attribute) and is_private(node.attr) and node.attr not in PRIVATE_MODULES | OF_RECORDS:
             whose = ast.unparse(node.value)
             if whose in ("self", "cls", "super()") or whose in outside:
                 continue

@@ -8,7 +8,6 @@ the death had come a moment before. RocketMQ does not write the two together, so
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 from orbitmq.store.halves import GIVEN_UP_TOPIC, HALF_TOPIC
 from orbitmq.store.log_scan import LogScan
@@ -26,7 +25,7 @@ def without(scan: LogScan, record_at: Callable[[int], Record | None]) -> LogScan
         return scan
     queues = dict(scan.next_offsets)
     queues[last.topic, last.queue_id] = last.queue_offset
-    return replace(scan, end=last.physical_offset, records=scan.records - 1, next_offsets=queues)
+    return scan._replace(end=last.physical_offset, records=scan.records - 1, next_offsets=queues)
 
 
 def _is_message(last: Record, scan: LogScan, record_at: Callable[[int], Record | None]) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Set
-from dataclasses import replace
 
 from orbitmq.shm.topic_table import QueueKey
 from orbitmq.store import atomic_file, sparse
@@ -62,7 +61,7 @@ def as_they_are(
         state = told
         if told.physical_end > log_end:
             held = ConsumeQueue(layout.root, told.topic, told.queue, file_units).extent(log_begin, log_end)
-            state = replace(told, min_offset=held.min_offset, max_offset=held.max_offset, physical_end=held.physical_end)
+            state = told._replace(min_offset=held.min_offset, max_offset=held.max_offset, physical_end=held.physical_end)
         missing += max(0, logged.get((state.topic, state.queue), 0) - state.max_offset)
         bounded.append(state)
     text = f"{missing:,} messages of the log are in no queue yet, and cannot be read while the store is open read-only"
@@ -99,7 +98,7 @@ def drop_headless(
         for first in reversed(firsts):
             queue.path(first).unlink()
         atomic_file.sync_folder(queue.folder)
-        changed[key] = replace(extent, min_offset=0, max_offset=0, physical_end=0)
+        changed[key] = extent._replace(min_offset=0, max_offset=0, physical_end=0)
     return changed
 
 

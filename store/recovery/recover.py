@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from orbitmq.errors import CorruptRecord, StoreError
 from orbitmq.shm.crash_point import crash_point
@@ -273,8 +273,7 @@ class _Recovery:
         """Withdraws, durably, claims about queues and index files that are not there. They are made anew, and until they are
         synced a power cut must not find them vouched for."""
         index_ms = max((header.end_ms for header in whole_index), default=0)
-        lowered = replace(
-            self.checkpoint,
+        lowered = self.checkpoint._replace(
             # Queues may have been synced ahead of a log that is lost. Only the lower of the two times counts anyway.
             logics_ms=min(self.checkpoint.logics_ms, self.checkpoint.physic_ms),
             index_ms=min(self.checkpoint.index_ms, index_ms),
@@ -282,7 +281,7 @@ class _Recovery:
         # Queues in doubt are cut at `reput`, and nothing else says how far back that is if this start is killed meanwhile.
         queued = reput if self.doubt.queues else self._anchor(Anchor.QUEUES, [])
         if queued < self._checkpoint_file():
-            lowered = replace(lowered, logics_ms=0)
+            lowered = lowered._replace(logics_ms=0)
         if not self.read_only and lowered != Checkpoint.load(self.layout):
             lowered.store(self.layout)
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from orbitmq.store.note import Note
 from orbitmq.store.recovery.table import Ending
 
 
-@dataclass(frozen=True, slots=True)
-class QueueState:
+class QueueState(NamedTuple):
     """One queue. Units [min_offset, max_offset) are in its ConsumeQueue. The next message gets next_offset, which is larger
     while reput has not caught up. physical_end: end of the newest indexed record, 0 if there is none."""
 
@@ -22,8 +22,7 @@ class QueueState:
     physical_end: int
 
 
-@dataclass(frozen=True, slots=True)
-class Cut:
+class Cut(NamedTuple):
     """Bytes taken out of the log. size: from offset to the last byte that was not zero. path: where they are now; None if they
     were not kept (beyond the limit) and `why` says so."""
 
@@ -33,8 +32,7 @@ class Cut:
     path: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Damage:
+class Damage(NamedTuple):
     """Bytes below the recorded flushed position that are not what was written there."""
 
     offset: int
@@ -42,8 +40,7 @@ class Damage:
     path: str
 
 
-@dataclass(frozen=True, slots=True)
-class Lowered:
+class Lowered(NamedTuple):
     """A group's offset that pointed past the end of its queue."""
 
     topic: str
@@ -53,8 +50,7 @@ class Lowered:
     after: int
 
 
-@dataclass(frozen=True, slots=True)
-class RecoveryReport:
+class RecoveryReport(NamedTuple):
     """A store that is ready to be opened. Offsets and positions are physical, bytes.
 
     begin, end: of the log; everything in between is on disk (flushed == end) unless read_only.

@@ -6,7 +6,7 @@ docs/recovery.md explains the rows. A test tries every combination of signs.
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
 class Mark(enum.Enum):
@@ -69,8 +69,7 @@ class Anchor(enum.Enum):
     INDEX = "behind the newest index file that is whole"
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(NamedTuple):
     """What to do. The log is read from the oldest of `scan` and `reput`; it is indexed again from the oldest of `reput`.
 
     trust_index: index files are as their header says. Otherwise those that the checkpoint does not vouch for are removed, and

@@ -9,7 +9,6 @@ import mmap
 import random
 import struct
 import zlib
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -266,7 +265,7 @@ def test_records_are_values() -> None:
     with pytest.raises(AttributeError):
         found.queue_id = 7  # type: ignore[misc]
     assert found.body.readonly
-    assert replace(found, queue_id=7).queue_id == 7
+    assert found._replace(queue_id=7).queue_id == 7
 
 
 @given(HOSTS, U64)
