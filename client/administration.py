@@ -7,18 +7,15 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from orbitmq.client.argument import check_flag, check_topic_type, whole
-from orbitmq.client.client_status import ClientStatus, client_status
 from orbitmq.client.connection import Connection
-from orbitmq.client.exact_groups import ExactGroup
 from orbitmq.client.group_name import check_group_type
 from orbitmq.client.parameters import spelled
-from orbitmq.client.status import GroupStatus, group_status
-from orbitmq.client.work_retries import waiting_retries
-from orbitmq.client.work_status import with_work
 from orbitmq.shm.means import means
 
 if TYPE_CHECKING:
+    from orbitmq.client.client_status import ClientStatus
     from orbitmq.client.group_reset import GroupMove, ResetTo
+    from orbitmq.client.status import GroupStatus
 
 AT_ONCE = 4000  # queues in one question, which is at most 1 MiB
 
@@ -32,6 +29,8 @@ class Administration:
     def groups(self) -> list[GroupStatus]:
         """All consumer groups, by name: members, who has which queue, lag."""
         with means("list the groups"):
+            from orbitmq.client.status import group_status
+
             return [group_status(each) for each in self._connection.ask("groups")]
 
     def group(self, name: str) -> GroupStatus:
@@ -39,6 +38,10 @@ class Administration:
         and what each queue waits for. Raises: UnknownGroup."""
         check_group_type(name)
         with means(f"look at the group {name!r}"):
+            from orbitmq.client.status import group_status
+            from orbitmq.client.work_retries import waiting_retries
+            from orbitmq.client.work_status import with_work
+
             (found,) = self._connection.ask("groups", group=name)
             group = group_status(found)
             retries = waiting_retries(self._connection.attachment, name, round(time.time() * 1000))
@@ -77,6 +80,7 @@ class Administration:
                 check_topic_type(topic)
             if queue is not None:
                 queue = whole(queue, f"reset the group {name!r}", "queue")
+            from orbitmq.client.exact_groups import ExactGroup
             from orbitmq.client.group_reset import GroupMove, moves
 
             wanted = moves(self._connection.attachment, self.group(name), to, topic, queue)
@@ -114,6 +118,8 @@ class Administration:
         """
         check_group_type(name)
         with means(f"delete the group {name!r}"):
+            from orbitmq.client.exact_groups import ExactGroup
+
             if not self.group(name).members:
                 known = self._connection.ask("committed", group=name)
                 ExactGroup(self._connection, name).set({(topic, queue): None for topic, queue, _ in known})
@@ -122,9 +128,13 @@ class Administration:
     def clients(self) -> list[ClientStatus]:
         """The processes that are connected, or have producers or consumers, by pid."""
         with means("list the clients"):
+            from orbitmq.client.client_status import client_status
+
             return [client_status(each) for each in self._connection.ask("clients")]
 
     def _paused(self, name: str, paused: bool) -> GroupStatus:
         check_group_type(name)
         with means(f"{'pause' if paused else 'resume'} the group {name!r}"):
+            from orbitmq.client.status import group_status
+
             return group_status(self._connection.ask("pause_group", group=name, paused=paused))

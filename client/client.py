@@ -13,13 +13,11 @@ from orbitmq.client.administration import Administration
 from orbitmq.client.connection import Connection, checked_wait
 from orbitmq.client.consumer_settings import ConsumerSettings
 from orbitmq.client.delay_administration import DelayAdministration
-from orbitmq.client.health import Health
 from orbitmq.client.parameters import called_with, known_options, spelled
 from orbitmq.client.producer_settings import ProducerSettings
 from orbitmq.client.queue_locking import QueueLocking
 from orbitmq.client.requests import Requests
 from orbitmq.client.several import Several, not_one_text
-from orbitmq.client.status import Status, read_status
 from orbitmq.client.topic_administration import TopicAdministration
 from orbitmq.client.topic_info import TopicInfo
 from orbitmq.client.transaction_administration import TransactionAdministration
@@ -38,9 +36,11 @@ if TYPE_CHECKING:
     from orbitmq.client.cancel_producer import CancelProducer
     from orbitmq.client.consumer import Consumer
     from orbitmq.client.dead_letters import DeadLetters
+    from orbitmq.client.health import Health
     from orbitmq.client.message import Message
     from orbitmq.client.producer import Producer
     from orbitmq.client.setting_types import StoredSettings
+    from orbitmq.client.status import Status
     from orbitmq.client.transaction_checker import TransactionChecker
     from orbitmq.client.work_function import Decorator
     from orbitmq.client.work_session import WorkSession
@@ -129,6 +129,8 @@ class Client(
     def status(self) -> Status:
         """The state of the whole broker: actors, positions, topics, groups with their lag, sessions."""
         with means(f"look at the broker {self.name!r}"):
+            from orbitmq.client.status import read_status
+
             return read_status(self._connection.attachment, self._connection.ask)
 
     def health(self) -> Health:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from orbitmq.client.argument import check_flag, check_topic_type, whole
 from orbitmq.client.connection import Connection
 from orbitmq.client.parameters import spelled
-from orbitmq.client.status import TopicStatus, topic_status
 from orbitmq.client.topic_info import TopicInfo
 from orbitmq.errors import Full, OffsetOutOfRange, SettingError, TopicExists, UnknownQueue, UnknownTopic
 from orbitmq.native._types import Reader
@@ -23,6 +22,7 @@ from orbitmq.store.log_head import stored_ms
 
 if TYPE_CHECKING:
     from orbitmq.client.group_reset import Target
+    from orbitmq.client.status import TopicStatus
 
 LOOK_S = 0.01  # between two questions whether a topic can be made again
 PURGE_WAYS = "latest, an offset, or a time such as 2026-11-22T13:00"
@@ -55,6 +55,8 @@ class TopicAdministration:
         """One topic, with the offsets that its queues hold. Raises: UnknownTopic."""
         with means(f"look at the topic {name!r}"):
             table, found = self._found(name, "look at")
+            from orbitmq.client.status import topic_status
+
             return topic_status(table, found)
 
     def grow_topic(self, name: str, queues: int) -> TopicInfo:

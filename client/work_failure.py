@@ -4,7 +4,6 @@ same kind can be counted."""
 from __future__ import annotations
 
 import sys
-from hashlib import sha256
 from types import FrameType, TracebackType
 from typing import NamedTuple
 
@@ -50,6 +49,8 @@ def _digest(name: str, calls: list[str]) -> str:
     was."""
     if not calls:
         return ""
+    from hashlib import sha256  # here: it brings OpenSSL with it
+
     different = [call for call, before in zip(calls, ["", *calls], strict=False) if call != before]
     return sha256("\n".join([name, *different]).encode()).hexdigest()[:DIGEST_DIGITS]
 
