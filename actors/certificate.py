@@ -17,11 +17,9 @@ FILES = ("tls_cert", "tls_key", "tls_trust")
 CLIENTS = {"none": ssl.CERT_NONE, "optional": ssl.CERT_OPTIONAL, "require": ssl.CERT_REQUIRED}
 
 
-def context(settings: TreeSettings) -> ssl.SSLContext | None:
-    """For connections of clients; None: nobody speaks TLS. Raises: SettingError: the files hold no certificate and its key, or
-    none that vouch for clients'."""
-    if not settings.tls_cert or settings.tls == "disabled":
-        return None
+def context(settings: TreeSettings) -> ssl.SSLContext:
+    """For connections of clients who speak TLS. Raises: SettingError: the files hold no certificate and its key, or none that
+    vouch for clients'."""
     made = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     made.minimum_version = ssl.TLSVersion.TLSv1_2
     made.options |= ssl.OP_NO_RENEGOTIATION
@@ -68,7 +66,7 @@ class Certificate:
         self._context = context(settings)
 
     @property
-    def context(self) -> ssl.SSLContext | None:
+    def context(self) -> ssl.SSLContext:
         now_s = self._clock()
         if now_s >= self._next_s:
             self._next_s = now_s + LOOK_S

@@ -260,10 +260,10 @@ def _check_remote(settings: TreeSettings) -> None:
         from orbitmq.actors.guard import check_rules
 
         check_rules(settings.acl)
-    if settings.tls_cert:
-        from orbitmq.actors.certificate import context
+    if settings.speaks_tls:
+        from orbitmq.actors.tls_door import check_files
 
-        context(settings)
+        check_files(settings)
 
 
 def _remove_dead_tree(settings: TreeSettings, lock: FileId) -> None:

@@ -9,19 +9,21 @@ import socket
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from orbitmq.actors.actor import ActorError, CoreActor
-from orbitmq.actors.certificate import Certificate
 from orbitmq.actors.complaints import Complaints
 from orbitmq.actors.guard import Guard
 from orbitmq.actors.pages import PAGE_GATEWAY
-from orbitmq.actors.tls_door import TlsDoor
 from orbitmq.actors.tree import Tree
 from orbitmq.errors import OrbitError
 from orbitmq.native._core import ffi, lib
 from orbitmq.shm import runtime
 from orbitmq.shm.control_socket import Answer as Said
 from orbitmq.shm.control_socket import ControlSocket
+
+if TYPE_CHECKING:
+    from orbitmq.actors.tls_door import TlsDoor
 
 ANSWER_S = 5.0  # how long the coordinator may take to answer
 WINDOW = 8192  # sends in flight, of all connections
@@ -48,9 +50,11 @@ class RemoteLoop(CoreActor):
         lib.gateway_limit(self.handle, ffi.new("struct gateway_limits *", limits))
         rules = settings.acl
         self._guard = Guard(self.handle, Path(rules), self._complaints.say) if rules else None
-        self._certificate = Certificate(settings, self._complaints.say)
-        self._door = None if self._certificate.context is None else TlsDoor()
-        if self._door is not None:
+        self._door: TlsDoor | None = None
+        if settings.speaks_tls:
+            from orbitmq.actors.tls_door import TlsDoor  # the start has checked its files, and so imported it (ground.py)
+
+            self._door = TlsDoor(settings, self._complaints.say)
             lib.gateway_speak_tls(self.handle, MODES[settings.tls])
 
     def give_line(self, front: int, line: socket.socket) -> None:
@@ -73,10 +77,10 @@ class RemoteLoop(CoreActor):
         """Has connections that begin with TLS carried to the loop."""
         hello = ffi.new("struct gateway_hello *")
         while lib.gateway_hello(self.handle, hello):
-            client, context = socket.socket(fileno=hello.fd), self._certificate.context
-            assert self._door is not None and context is not None
+            client = socket.socket(fileno=hello.fd)
+            assert self._door is not None
             try:
-                hello.fd = self._door.take(client, context).detach()
+                hello.fd = self._door.take(client).detach()
             except OSError:
                 client.close()
             else:

@@ -7,24 +7,34 @@ import os
 import selectors
 import signal
 import socket
-import ssl
 import threading
 import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 
+from orbitmq.actors.certificate import Certificate
+from orbitmq.actors.certificate import context as context_of
 from orbitmq.actors.tls_carrier import TlsCarrier
+from orbitmq.store.tree_settings import TreeSettings
 
 END_S = 2.0  # how long, at the end, clients may take to read what was said to them
 LINGER_S = 10.0  # the same for one whose connection the loop has closed
 LOOK_S = 1.0
 
 
-class TlsDoor:
-    """alive: false if the thread has failed."""
+def check_files(settings: TreeSettings) -> None:
+    """Raises: SettingError: a door could not open with them."""
+    context_of(settings)
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+
+class TlsDoor:
+    """alive: false if the thread has failed. say: takes a line for the broker's log. Raises: SettingError."""
+
+    def __init__(
+        self, settings: TreeSettings, say: Callable[[str], None], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._certificate = Certificate(settings, say)
         self._clock = clock
         self._selector = selectors.DefaultSelector()
         self._woken, self._wakes = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -39,11 +49,11 @@ class TlsDoor:
     def alive(self) -> bool:
         return self._thread.is_alive()
 
-    def take(self, client: socket.socket, context: ssl.SSLContext) -> socket.socket:
+    def take(self, client: socket.socket) -> socket.socket:
         """Carries what this client says to the socket that it returns. Raises: OSError: the client is gone, or no descriptors
         are left."""
         client.setblocking(False)
-        wrapped = context.wrap_socket(client, server_side=True, do_handshake_on_connect=False)
+        wrapped = self._certificate.context.wrap_socket(client, server_side=True, do_handshake_on_connect=False)
         try:
             ours, theirs = socket.socketpair()
         except OSError:

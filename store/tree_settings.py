@@ -146,6 +146,11 @@ class TreeSettings:
         return bool(listen_places(self))
 
     @property
+    def speaks_tls(self) -> bool:
+        """Whether such clients may begin with TLS."""
+        return bool(self.tls_cert) and self.tls != "disabled"
+
+    @property
     def lanes(self) -> int:
         """How many send handlers there are. In one process a second one would have nothing to do while the first one runs."""
         return 1 if self.together else self.handlers

@@ -54,15 +54,26 @@ def test_actors_restart_without_the_files_of_the_program(
             assert [bytes(each) for each in consumer.poll_batch(1, timeout=WATCHDOG_S)] == [b"one"]
 
 
-def test_nothing_is_imported_that_the_tree_does_not_need(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("settings", "needed", "not_needed"),
+    [
+        ({}, {"orbitmq.actors.coordinator", "msgpack"}, NOT_NEEDED),
+        ({"listen": "127.0.0.1:0"}, {"orbitmq.actors.gateway", "orbitmq.actors.front"}, {"ssl", "orbitmq.actors.certificate"}),
+    ],
+    ids=["plain", "gateway"],
+)
+def test_nothing_is_imported_that_the_tree_does_not_need(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settings: dict[str, Any], needed: set[str], not_needed: set[str]
+) -> None:
     monkeypatch.setenv("PYTHONPROFILEIMPORTTIME", "1")
     monkeypatch.setenv(COLD, "1")
+    options = {**SMALL, **settings, "name": f"imports-{os.getpid()}"}
     said = tmp_path / "said"
     with said.open("wb") as errors:
-        process = start_tree(str(tmp_path / "store"), {**SMALL, "name": f"imports-{os.getpid()}"}, errors_to=errors).process
+        process = start_tree(str(tmp_path / "store"), options, errors_to=errors).process
     process.terminate()
     assert process.wait(WATCHDOG_S) == 0
-    lines = [line for line in said.read_text().splitlines() if line.startswith("import time:") and "imported" not in line]
+    lines = [line for line in said.read_text().splitlines() if line.startswith("import time:")]
     imported = {line.rpartition("|")[2].strip() for line in lines}
-    assert {"orbitmq.actors.coordinator", "msgpack"} < imported
-    assert not sorted(imported & NOT_NEEDED)
+    assert needed < imported
+    assert not sorted(imported & not_needed)
