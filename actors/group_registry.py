@@ -122,10 +122,10 @@ class GroupRegistry:
                     f"cannot join the group {name!r}: the session is a member of {other.name!r}", name="group", value=name
                 )
         self._make_room(session, name, wanted)
-        group = self._groups.get(name)
-        if group is None:
-            group = self._groups[name] = Group(name, self._free_index())
+        if (group := self._groups.get(name)) is None:
+            index = self._free_index()
             self._describe(caller, name)
+            group = self._groups[name] = Group(name, index)
         group.members[session.key] = Member(
             session.key, session.slot, session.epoch, session.process.pid, wanted, start, capacity, poll_ms, revoke_ms
         )

@@ -1,22 +1,28 @@
 """Topics: config/topics.json on disk and the topic table in shared memory, kept the same. The coordinator adds topics; the
-supervisor fills the table before any other process runs."""
+supervisor fills the table before any other process runs.
+
+Every change is made in the file first, and in the table only when it is on disk there. So nobody, nor a backup, finds a topic,
+a queue or a message of one that the file does not name; and a change that cannot be written down is not made at all. After a
+death between the two, the next coordinator, or the next start, does the rest. Deletions have their own file, and the same
+order (purges.py)."""
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from typing import Any, get_args
+from typing import Any
 
 from orbitmq.actors.caller import OPERATOR, Caller, Share, require_maker
 from orbitmq.actors.purges import Purges
-from orbitmq.errors import Full, NoPermission, SettingError, TopicExists, UnknownTopic
+from orbitmq.actors.topic_settings import check_settings, durable_of, exists_otherwise, hours_of, permitted, with_settings
+from orbitmq.errors import Full, NoPermission, SettingError, UnknownTopic
 from orbitmq.errors.remedy import Knob, hint
 from orbitmq.native._core import ffi, lib
 from orbitmq.shm.crash_point import crash_point
-from orbitmq.shm.durability import APPENDED, Durability
+from orbitmq.shm.durability import Durability
 from orbitmq.shm.reply_topic import REPLY_HOURS, REPLY_QUEUES, REPLY_TOPIC
 from orbitmq.shm.topic_name import check_new_topic_name, check_topic_name, how_to_make, possible, reserved_topic
-from orbitmq.shm.topic_table import PERM_READ, PERM_READ_WRITE, PERM_WRITE, RETENTION_FOR_EVER, Topic, TopicTable
+from orbitmq.shm.topic_table import PERM_READ, PERM_READ_WRITE, PERM_WRITE, Topic, TopicTable
 from orbitmq.store.config import DataVersion, TopicConfig, load_topics, store_topics
 from orbitmq.store.delays import DELAY_TOPIC, DELAY_TOPICS
 from orbitmq.store.group_commits import COMMITS_TOPIC
@@ -26,9 +32,6 @@ from orbitmq.store.recovery.report import RecoveryReport
 
 # A topic may grow to this many queues without moving those it has, or to twice its first number.
 SPARE_SLOTS = 16
-# How long a topic's messages may be kept, and the value for "no time of its own".
-RETENTION_HOURS_MAX = 1_000_000
-AS_THE_BROKER = -1
 
 
 class TopicRegistry(TopicTable):
@@ -48,8 +51,9 @@ class TopicRegistry(TopicTable):
         self._behind = False  # the file is behind, after a write that failed
 
     def load(self, report: RecoveryReport | None = None) -> list[str]:
-        """Adds to the table what the file has, and to the file what only the table has: if a coordinator died between the two,
-        its successor finishes the change. Entries that cannot be topics stay in the file only.
+        """Adds to the table what the file has: if a coordinator died between the two, its successor finishes the change. Adds
+        to the file what only the table has, if another program, or a .bak that was read instead, has taken it out of the file.
+        Entries that cannot be topics stay in the file only.
 
         report: what recovery found in queues and log; topics get room for that. Returns the topics whose permission a
         predecessor had changed in the file only. Raises: Full: the table has none.
@@ -64,18 +68,17 @@ class TopicRegistry(TopicTable):
             queues = max(config.read_queues, config.write_queues, found.get(name, 1), _least_queues(name))
             topic = self.find(name)
             if topic is None:
-                topic = self._revive(name, queues, config.perm) or self._add(name, queues, config.perm)
+                topic = self._revive(config, queues) or self._add(config, queues)
             elif topic.queues < queues:
                 lib.topic_set_queues(self._table, topic.index, min(queues, topic.slot_capacity))
-            if topic.perm != (perm := _permitted(name, config.perm)):
+            if topic.perm != (perm := permitted(name, config.perm)):
                 lib.topic_set_perm(self._table, topic.index, perm)
                 changed.append(name)
             self._keep(topic.index, config)
         missing = [topic for topic in self if topic.name not in self._configs]
-        for topic in missing:
-            self._describe(topic)
         if missing:
-            self._store()
+            described = {topic.name: self._described(topic.name, topic.queues, topic.perm) for topic in missing}
+            self._store({**self._configs, **described})
         return changed
 
     def seed(self, report: RecoveryReport) -> None:
@@ -135,11 +138,11 @@ class TopicRegistry(TopicTable):
         topic = self.find(name)
         if perm is None:
             perm = PERM_READ_WRITE if topic is None else topic.perm
-        _check(name, queues, perm, retention_hours, durability)
+        check_settings(name, queues, perm, retention_hours, durability)
         config = self._configs.get(name) or TopicConfig(name)
         if topic is None or queues > topic.queues or name not in self._configs:
             config = replace(config, perm=perm, read_queues=queues, write_queues=queues)
-        config = _changed(config, retention_hours, durability)
+        config = with_settings(config, retention_hours, durability)
         place = self.find_even_deleted(name)
         if topic is None:
             self._check_shares(caller, queues)
@@ -155,7 +158,7 @@ class TopicRegistry(TopicTable):
                     topic=name,
                 )
         elif topic.perm != perm or queues < topic.queues or queues > topic.slot_capacity:
-            raise _exists(topic, queues, perm)
+            raise exists_otherwise(topic, queues, perm)
         if topic is not None and self._configs.get(name) != config:
             require_maker(caller, config.maker, f"change the topic {name!r}")
         if self._read_only and self._configs.get(name) != config:
@@ -167,18 +170,17 @@ class TopicRegistry(TopicTable):
                 topic=name,
             )
         if topic is None:
-            return self._make(config, queues, perm)
+            return self._make(config, queues)
         if self._behind or self._configs.get(name) != config:
             self._store({**self._configs, name: config})
         if queues > topic.queues:
-            lib.topic_set_queues(self._table, topic.index, queues)
-            crash_point("topic_registry_grown")
+            self._grow(topic, queues)
         self._keep(topic.index, config)
         return self._live(topic.index)
 
     def add_waiting(self, name: str) -> None:
         """Makes sure of one of the topics in which messages wait for their time, or for the end of a transaction, and of no
-        other: that of levels takes many queues. Raises: Full; OSError."""
+        other: that of levels takes many queues. Raises: Full; OSError: it cannot be written down, and does not exist."""
         assert name in (*DELAY_TOPICS, *TRANSACTION_TOPICS, COMMITS_TOPIC), name
         if self.find(name) is None or name not in self._configs or self._behind:
             self.adopt(name, _least_queues(name))
@@ -199,7 +201,7 @@ class TopicRegistry(TopicTable):
         if place is not None:
             queues = min(queues, place.slot_capacity)
         config = TopicConfig(name, queues, queues, perm=PERM_READ_WRITE, retention_hours=hours)
-        return self._make(config, queues, PERM_READ_WRITE)
+        return self._make(config, queues)
 
     def add_replies(self) -> None:
         """Makes sure of the topic in which replies are kept. Raises: Full; OSError."""
@@ -244,26 +246,30 @@ class TopicRegistry(TopicTable):
         return self._live(topic.index)
 
     def adopt(self, name: str, queues: int) -> Topic:
-        """A topic that the log knows: creates it, or gives it the queues that the log shows. Raises: TopicNameError; Full."""
+        """A topic that the log knows, or that is about to get its first message: creates it, or gives it the queues that the
+        log shows. The file comes first. Raises: TopicNameError; Full; OSError: the table has not changed."""
         check_topic_name(name)
         queues = max(queues, _least_queues(name))
-        topic = self.find_even_deleted(name)
-        if topic is None:
-            topic = self._add(name, queues, PERM_READ_WRITE, deleted=name in self.purges.deleted)
-        elif topic.queues < queues <= topic.slot_capacity:
-            lib.topic_set_queues(self._table, topic.index, queues)
-            topic = self._live(topic.index)
-        elif queues > topic.slot_capacity:
+        place = self.find_even_deleted(name)
+        if place is None:
+            self._capacity(name, queues)
+        elif queues > place.slot_capacity:
             raise Full(
-                f"cannot give the topic {name!r} {queues} queues: it has room for {topic.slot_capacity}",
+                f"cannot give the topic {name!r} {queues} queues: it has room for {place.slot_capacity}",
                 hint="restart the broker: a start makes room for every queue that the log holds",
                 limit="queues",
                 topic=name,
             )
-        if not topic.deleted:
-            self._describe(topic)
-            self._store()
-        return topic
+        deleted = name in self.purges.deleted if place is None else place.deleted
+        queues, perm = (queues, PERM_READ_WRITE) if place is None else (max(queues, place.queues), place.perm)
+        config = self._described(name, queues, perm)
+        if not deleted and (self._behind or self._configs.get(name) != config):
+            self._store({**self._configs, name: config})
+        if place is None:
+            return self._add(config, queues, deleted=deleted)
+        if queues > place.queues:
+            self._grow(place, queues)
+        return self._live(place.index)
 
     def delete(self, topic: Topic) -> None:
         """The topic does not exist from here on; one of its name may be made again. Raises: OSError: it still exists, or will
@@ -287,7 +293,7 @@ class TopicRegistry(TopicTable):
         if left != self._configs:
             self._store(left)
 
-    def _make(self, config: TopicConfig, queues: int, perm: int) -> Topic:
+    def _make(self, config: TopicConfig, queues: int) -> Topic:
         """See purges.py for the steps if a topic of this name was deleted. Raises: Full: it is too early; OSError."""
         name = config.name
         if not self.purges.begin_again(name):
@@ -302,37 +308,43 @@ class TopicRegistry(TopicTable):
         except OSError:
             self.purges.stay_deleted(name, self._version.counter)
             raise
-        topic = self._revive(name, queues, perm) or self._add(name, queues, perm)
+        topic = self._revive(config, queues) or self._add(config, queues)
         self.purges.made(name)
-        self._keep(topic.index, config)
         return self._live(topic.index)
 
-    def _revive(self, name: str, queues: int, perm: int) -> Topic | None:
+    def _revive(self, config: TopicConfig, queues: int) -> Topic | None:
         """Gives a topic that is made again its old place in the table, where its queues' numbers go on. None: it has none."""
-        place = self.find_even_deleted(name)
+        place = self.find_even_deleted(config.name)
         if place is None:
             return None
         lib.topic_set_queues(self._table, place.index, min(queues, place.slot_capacity))
-        lib.topic_set_perm(self._table, place.index, _permitted(name, perm))
+        lib.topic_set_perm(self._table, place.index, permitted(config.name, config.perm))
+        self._keep(place.index, config)
         self.purges.apply_to(place)
         lib.topic_set_deleted(self._table, place.index, False)
         crash_point("topic_registry_revived")
         return self._live(place.index)
 
-    def _add(self, name: str, queues: int, perm: int, *, deleted: bool = False) -> Topic:
+    def _add(self, config: TopicConfig, queues: int, *, deleted: bool = False) -> Topic:
         """A topic that RocketMQ keeps for itself can be read here, and nobody may write to it."""
-        encoded = name.encode()
-        perm = _permitted(name, perm)
+        name, encoded = config.name, config.name.encode()
+        perm = permitted(name, config.perm)
         index = ffi.new("uint32_t *")
         capacity, first = self._capacity(name, queues), int(lib.topics_queue_count(self._table))
         for queue, end in self.purges.ends(name).items():
             if queue < capacity:
                 lib.queue_recovered(self._table, first + queue, end, end, 0)
+        # Before anybody sees the topic: a message that comes at once must wait for the disk already if the file says so.
+        lib.topics_expect(self._table, encoded, len(encoded), hours_of(config), durable_of(config))
         lib.topics_add(self._table, encoded, len(encoded), queues, capacity, perm, index)
         if deleted:
             lib.topic_set_deleted(self._table, index[0], True)
         crash_point("topic_registry_added")
         return self._live(index[0])
+
+    def _grow(self, topic: Topic, queues: int) -> None:
+        lib.topic_set_queues(self._table, topic.index, queues)
+        crash_point("topic_registry_grown")
 
     def _check_shares(self, caller: Caller, queues: int) -> None:
         """Raises: Full: another topic with so many queues is more than the user may have."""
@@ -370,19 +382,18 @@ class TopicRegistry(TopicTable):
         assert topic is not None
         return topic
 
-    def _describe(self, topic: Topic) -> None:
-        config = self._configs.get(topic.name) or TopicConfig(topic.name)
+    def _described(self, name: str, queues: int, perm: int) -> TopicConfig:
+        """What the file is to say of a topic that the table has, or is to have, with this permission."""
+        config = self._configs.get(name) or TopicConfig(name)
         # The file says what RocketMQ may do there; the table says what clients may do here.
-        perm = config.perm if reserved_topic(topic.name) else topic.perm
-        self._configs[topic.name] = replace(config, perm=perm, read_queues=topic.queues, write_queues=topic.queues)
+        perm = config.perm if reserved_topic(name) else perm
+        return replace(config, perm=perm, read_queues=queues, write_queues=queues)
 
     def _keep(self, index: int, config: TopicConfig) -> None:
         """Tells the table how long a topic's messages are kept, and what its receipts wait for, once the file says so."""
-        hours = config.retention_hours
-        lib.topic_set_retention(self._table, index, 0 if hours is None else hours or RETENTION_FOR_EVER)
+        lib.topic_set_retention(self._table, index, hours_of(config))
         crash_point("topic_registry_kept")
-        # A level that only another version knows is not below the highest one here.
-        lib.topic_set_durable(self._table, index, config.durability not in (None, APPENDED))
+        lib.topic_set_durable(self._table, index, durable_of(config))
         crash_point("topic_registry_durable")
 
     def _store(self, configs: dict[str, TopicConfig] | None = None) -> None:
@@ -405,75 +416,6 @@ def _least_queues(name: str) -> int:
     """Each delay level has its queue, even if another broker's log shows only some of them; so has each of those that share the
     replies, of which RocketMQ's topic has one queue."""
     return int(lib.DELAY_LEVELS) if name == DELAY_TOPIC else REPLY_QUEUES if name == REPLY_TOPIC else 1
-
-
-def _check(name: str, queues: object, perm: object, retention_hours: object, durability: object) -> None:
-    """Raises: SettingError: a topic cannot have these values."""
-    if not isinstance(queues, int) or isinstance(queues, bool) or not 1 <= queues <= lib.SESSION_QUEUES_MAX:
-        # One consumer must be able to read a whole topic.
-        raise SettingError(
-            f"cannot give the topic {name!r} {queues!r:.64} queues: it must have from 1 to {lib.SESSION_QUEUES_MAX:,}",
-            name="queues",
-            value=queues,
-            limit=lib.SESSION_QUEUES_MAX,
-        )
-    if not isinstance(perm, int) or not 0 <= perm <= 7:
-        raise SettingError(
-            f"cannot give the topic {name!r} the permission {perm!r}: it must be from 0 to 7", name="perm", value=perm
-        )
-    if retention_hours is not None and not _is_retention(retention_hours):
-        raise SettingError(
-            f"cannot keep the messages of the topic {name!r} for {retention_hours!r:.64} hours: it must be a whole number, at "
-            f"most {RETENTION_HOURS_MAX:,}",
-            hint=hint(
-                "use {retention_hours=0} to keep messages for ever || use {retention_hours={}} to keep them as the broker does",
-                AS_THE_BROKER,
-            ),
-            name="retention_hours",
-            value=retention_hours,
-            limit=RETENTION_HOURS_MAX,
-        )
-    if durability is not None and durability not in get_args(Durability):
-        raise SettingError(
-            f"cannot give the topic {name!r} the durability {durability!r:.64}: it must be 'appended' or 'flushed'",
-            name="durability",
-            value=durability,
-        )
-
-
-def _exists(topic: Topic, queues: int, perm: int) -> TopicExists:
-    """The error for a topic that cannot be changed to these."""
-    what = f"{queues} queues" if topic.perm == perm else f"permission {perm}"
-    there = f"{topic.queues}" if topic.perm == perm else f"{topic.perm}"
-    remedy = "a topic never loses queues; choose another name" if topic.perm == perm else "choose another name"
-    if topic.perm == perm and queues > topic.queues:
-        there += f" and room for {topic.slot_capacity}"
-        remedy = "restart the broker, which gives the topic more room, then try again; or choose another name"
-    return TopicExists(
-        f"cannot create the topic {topic.name!r} with {what}: it exists with {there}",
-        hint=remedy,
-        topic=topic.name,
-        queues=topic.queues,
-        perm=topic.perm,
-    )
-
-
-def _permitted(name: str, perm: int) -> int:
-    """What clients may do, by what the file says. RocketMQ keeps some topics for itself."""
-    return perm & ~PERM_WRITE if reserved_topic(name) and name != REPLY_TOPIC else perm
-
-
-def _is_retention(hours: object) -> bool:
-    return isinstance(hours, int) and not isinstance(hours, bool) and AS_THE_BROKER <= hours <= RETENTION_HOURS_MAX
-
-
-def _changed(config: TopicConfig, retention_hours: int | None, durability: Durability | None) -> TopicConfig:
-    """Applies what create() was given. The file holds only what differs from a topic with default settings."""
-    if retention_hours is not None:
-        config = replace(config, retention_hours=None if retention_hours == AS_THE_BROKER else retention_hours)
-    if durability is not None:
-        config = replace(config, durability=None if durability == APPENDED else durability)
-    return config
 
 
 def _queues_found(report: RecoveryReport) -> dict[str, int]:

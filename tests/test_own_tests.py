@@ -62,6 +62,7 @@ TESTED_BY: dict[str, str] = {
     "actors/segments.py": "tests/actors/test_supervisor.py",
     "actors/stages.py": "tests/native/test_stages.py",
     "actors/topic_registry.py": "tests/actors/test_durable_topics.py",
+    "actors/topic_settings.py": "tests/actors/test_topic_order.py",
     "actors/writer.py": "tests/power/life.py",
     "cli/clients.py": "tests/cli/test_groups.py",
     "cli/delay.py": "tests/client/test_delayed_list.py",

@@ -19,6 +19,7 @@ uint32_t topic_hash(const uint8_t *name, uint32_t size);
 int topic_name_check(const uint8_t *name, uint32_t size, uint32_t *at);
 uint32_t topics_find(const struct topics *topics, const uint8_t *name, uint32_t size);
 int topics_room(const struct topics *topics, const uint8_t *name, uint32_t size, uint32_t slot_capacity);
+void topics_expect(struct topics *topics, const uint8_t *name, uint32_t size, uint32_t retention_hours, bool durable);
 int topics_add(struct topics *topics, const uint8_t *name, uint32_t size, uint32_t queues, uint32_t slot_capacity,
                uint32_t perm, uint32_t *index);
 bool topic_see(const struct topics *topics, uint32_t index, struct topic_seen *seen);

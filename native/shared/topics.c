@@ -90,6 +90,18 @@ enum topics_add_result topics_room(const struct topics *topics, const uint8_t *n
     return slot_capacity > topics->queue_capacity - first ? TOPICS_QUEUES_FULL : TOPICS_ADDED;
 }
 
+void topics_expect(struct topics *topics, const uint8_t *name, uint32_t size, uint32_t retention_hours, bool durable)
+{
+    struct topic_entry *entry = (struct topic_entry *)probe(topics, name, size, topic_hash(name, size));
+    /* relaxed: only the coordinator writes it */
+    if (!entry || atomic_load_explicit(&entry->state, memory_order_relaxed) == TOPIC_LIVE)
+        return;
+    /* relaxed, both: the state publishes them [T1]. If the coordinator dies before, its successor writes them again, for whichever
+     * topic comes here. */
+    atomic_store_explicit(&entry->retention_hours, retention_hours, memory_order_relaxed);
+    atomic_store_explicit(&entry->durable, durable, memory_order_relaxed);
+}
+
 enum topics_add_result topics_add(struct topics *topics, const uint8_t *name, uint32_t size, uint32_t queues,
                                   uint32_t slot_capacity, uint32_t perm, uint32_t *index)
 {

@@ -91,6 +91,10 @@ enum topics_add_result { TOPICS_ADDED = 0, TOPICS_FULL = 1, TOPICS_QUEUES_FULL =
 /* The coordinator only: the answer that topics_add would give. */
 enum topics_add_result topics_room(const struct topics *topics, const uint8_t *name, uint32_t size, uint32_t slot_capacity);
 
+/* The coordinator only, before topics_add: how long the messages of the new topic are kept, and whether sends to it wait for the
+ * disk, so that nobody sees the topic without. */
+void topics_expect(struct topics *topics, const uint8_t *name, uint32_t size, uint32_t retention_hours, bool durable);
+
 /* The coordinator only. *index: the topic's, new or existing. */
 enum topics_add_result topics_add(struct topics *topics, const uint8_t *name, uint32_t size, uint32_t queues,
                                   uint32_t slot_capacity, uint32_t perm, uint32_t *index);

@@ -270,3 +270,22 @@ def test_a_deletion_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     broker.registry.remember()
     settle(broker.layout)
     assert load_offsets(broker.layout)["t", "g"] == {0: 5}
+
+
+def test_a_group_that_cannot_be_written_down_does_not_begin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If its maker is another user than the broker's, the file alone says whose it is."""
+
+    def full(*given: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    broker = RegistryBroker(tmp_path / "store")
+    broker.add_topic("t", 1)
+    session = broker.made[broker.open_session(queue_capacity=8).slot, 1]
+    session.user = 12_345
+    with monkeypatch.context() as patched:
+        patched.setattr("orbitmq.actors.group_configs.store_groups", full)
+        with pytest.raises(OSError, match="No space"):
+            broker.registry.join(session, "g", ["t"], "earliest")
+        assert not broker.registry.knows("g") and broker.registry.find("g") is None
+    broker.registry.join(session, "g", ["t"], "earliest")
+    assert broker.registry.maker("g") == 12_345
