@@ -115,8 +115,9 @@ def failures_on_full_disk(disk: Path) -> None:
         broker.create_topic("orders", 1)
         with broker.producer() as producer, broker.work_session("g", ["orders"], in_hand=2000, max_tries=1) as worker:
             producer.send_batch("orders", [b"%d" % number for number in range(400)])
-            mine = [each for _ in range(4) for each in worker.take(100, 240)]
-            assert len(mine) == 400
+            mine = []
+            while len(mine) < 400:
+                mine += worker.take(100, 240)  # what there is, which may be less
             worker.nack(mine[0], reason="0")  # the group's topics are there
             until(lambda: broker.dead_letter_groups() == ["g"] and broker.dead_letters("g").list(), "the first dead letter")
             fill(disk / "filler")
