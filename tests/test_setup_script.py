@@ -1,0 +1,145 @@
+"""Goal: scripts/setup tells uv of the index that pip uses, and leaves uv alone where somebody has configured one of them.
+Method: the script in a checkout whose interpreter writes down what it is asked to install, and asks the real one for all
+else."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from pip._internal.models.index import PyPI
+
+from tests.waiting import WATCHDOG_S
+
+ROOT = Path(__file__).resolve().parent.parent
+UV = ROOT / ".venv" / "bin" / "uv"
+
+# $CONFIGURED is what pip says of its configuration; $UV_STATUS is how uv ends.
+INTERPRETER = f"""#!/usr/bin/env bash
+case "$*" in
+    "-m pip --version") exit ;;
+    "-m venv --clear "*) mkdir -p "$4/bin" && cp "$0" "$4/bin/python" && exit ;;
+    "-m pip config list") printf '%s\\n' "${{CONFIGURED:-}}" && exit ;;
+    "-m pip install --no-compile uv") cp "$(dirname "$0")/../../uv" "$(dirname "$0")/uv" && exit ;;
+    "-m pip install "*) echo "pip ${{*:4}}" >>calls && exit ;;
+esac
+exec {sys.executable} "$@"
+"""
+FAKE_UV = """#!/bin/sh
+echo "uv $1 $2 with ${UV_CONFIG_FILE:-nothing}" >>calls
+exit ${UV_STATUS:-0}
+"""
+ALL = "pip --editable .[cli,spark,quickstart,dev]"
+CORE = "pip --no-deps --editable ."
+OTHER = "index" + "-url"  # in pip's configuration
+
+
+@dataclass(frozen=True)
+class Checkout:
+    root: Path
+
+    def setup(self, **environment: str) -> list[str]:
+        """What was installed, and by whom."""
+        (self.root / "calls").unlink(missing_ok=True)
+        shutil.rmtree(self.root / ".venv" / "python.stamp", ignore_errors=True)
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("UV_", "PIP_", "XDG_CONFIG"))}
+        own = {"PYTHON": str(self.root / "python"), "HOME": str(self.root / "home"), "CC": "true"}
+        own["PATH"] = os.pathsep.join([str(self.root / "bin"), os.environ["PATH"]])
+        done = subprocess.run(
+            [str(self.root / "scripts" / "setup")],
+            env=kept | own | environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=WATCHDOG_S,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout
+        (self.root / ".venv" / "python.stamp").unlink()  # so that the next one installs again
+        return sorted((self.root / "calls").read_text().splitlines())
+
+    @property
+    def told(self) -> Path:
+        return self.root / ".venv" / "uv.toml"
+
+    def by_uv(self, config: object = None) -> list[str]:
+        return [CORE, f"uv pip install with {config or self.told}"]
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Checkout:
+    for folder in ("bin", "home", "native", "scripts"):
+        (tmp_path / folder).mkdir()
+    programs = {"python": INTERPRETER, "uv": FAKE_UV, "bin/java": "#!/bin/sh\n", "bin/apt-get": "#!/bin/sh\nexit 1\n"}
+    for name, text in programs.items():
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).chmod(0o755)
+    shutil.copy(ROOT / "scripts" / "setup", tmp_path / "scripts")
+    for name in ("pyproject.toml", "setup.py"):
+        (tmp_path / name).touch()
+    return Checkout(tmp_path)
+
+
+def test_uv_is_told_of_the_index(checkout: Checkout) -> None:
+    """Which pip uses if nobody has configured it; with the answer that its files never change."""
+    assert checkout.setup() == checkout.by_uv()
+    assert tomllib.loads(checkout.told.read_text()) == {
+        "index": [
+            {
+                "url": PyPI.simple_url,
+                "default": True,
+                "cache-control": {"files": "max-age=365000000, immutable"},
+            }
+        ]
+    }
+
+
+@pytest.mark.skipif(not UV.exists(), reason="this checkout has no uv to read the file: pip has an index of its own")
+def test_uv_takes_the_file(checkout: Checkout) -> None:
+    """It refuses names and values that it does not know."""
+    checkout.setup()
+    ask = [str(UV), "--offline", "--config-file", str(checkout.told), "pip", "list", "--python", sys.executable]
+    done = subprocess.run(ask, capture_output=True, text=True, check=False, timeout=WATCHDOG_S)
+    assert done.returncode == 0 and not done.stderr.strip(), done.stderr
+    checkout.told.write_text(checkout.told.read_text().replace("url = ", "address = "))
+    done = subprocess.run(ask, capture_output=True, text=True, check=False, timeout=WATCHDOG_S)
+    assert done.returncode and "missing field `url`" in done.stderr, "or else it reads nothing"
+
+
+@pytest.mark.parametrize(
+    "configured", [f":env:.{OTHER}='https://mirror.invalid/simple'", f"global.{OTHER}='x'", f"install.extra-{OTHER}='x'"]
+)
+def test_pip_with_an_index_of_its_own_installs_all(checkout: Checkout, configured: str) -> None:
+    assert checkout.setup(CONFIGURED=configured) == [ALL]
+    assert not checkout.told.exists()
+    assert checkout.setup(CONFIGURED="global.timeout='60'") == checkout.by_uv()
+    assert checkout.setup(CONFIGURED=configured) == [ALL], "also if uv was there before"
+    assert not (checkout.root / ".venv" / "bin" / "uv").exists(), "or scripts/test would use it"
+
+
+@pytest.mark.parametrize("name", ["UV_DEFAULT_INDEX", "UV_INDEX_URL", "UV_INDEX", "UV_CONFIG_FILE"])
+def test_who_has_configured_uv_is_left_alone(checkout: Checkout, name: str) -> None:
+    """Also if a setup before that has told uv of an index: scripts/test would go on with it."""
+    checkout.setup()
+    assert checkout.told.exists()
+    assert checkout.setup(**{name: "/mine"}) == checkout.by_uv("/mine" if name == "UV_CONFIG_FILE" else "nothing")
+    assert not checkout.told.exists()
+
+
+def test_the_users_own_file_counts(checkout: Checkout) -> None:
+    mine = checkout.root / "home" / ".config" / "uv" / "uv.toml"
+    mine.parent.mkdir(parents=True)
+    mine.touch()
+    assert checkout.setup() == checkout.by_uv("nothing")
+    assert not checkout.told.exists()
+
+
+def test_if_uv_fails_pip_installs_all(checkout: Checkout) -> None:
+    assert checkout.setup(UV_STATUS="2") == sorted([ALL, *checkout.by_uv()])
