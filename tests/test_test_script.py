@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.waiting import WATCHDOG_S
+from tests.tools import TOLD, tool
+from tests.waiting import WATCHDOG_S, Stuck
 
 ROOT = Path(__file__).resolve().parent.parent
 CORES = len(os.sched_getaffinity(0))
@@ -137,6 +138,91 @@ def test_no_test_for_the_oldest_pyspark_is_no_failure(checkout: Checkout) -> Non
     assert done.returncode == 0, done.stdout
     done = checkout.run("tests/spark", "-k", "x", WORKERS="2", FAILING="*-n 2*", STATUS="5")
     assert done.returncode == 1, done.stdout
+
+
+# What the script itself calls; a machine may have more.
+NEEDED = ("bash", "cat", "chmod", "dirname", "env", "mkdir", "mktemp", "mv", "rm", "sh", "tail", "touch", "tr", "uname")
+# Of root, whatever user runs this: apt-get writes down what it is asked for, and fails at $BROKEN.
+ROOTS = {
+    "id": "#!/bin/sh\necho 0\n",
+    "apt-get": """#!/bin/sh
+shift
+top=$(dirname "$0")/..
+echo "$@" >>"$top/installed"
+case "$*" in ${BROKEN:-nothing}) echo "no such thing"; exit 100 ;; esac
+[ ! -p "$top/gate" ] || case "$*" in *chromium*) read -r line <"$top/gate" ;; esac
+""",
+}
+TOOLS = ["chromium-headless-shell", "btrfs-progs", "xfsprogs"]
+
+
+@pytest.fixture
+def bare(checkout: Checkout) -> Checkout:
+    """A machine that has none of the programs of others."""
+    for name in NEEDED:
+        (checkout.root / "bin" / name).symlink_to(shutil.which(name) or name)
+    for name, text in ROOTS.items():
+        (checkout.root / "bin" / name).write_text(text)
+        (checkout.root / "bin" / name).chmod(0o755)
+    (checkout.root / "bin" / "java").write_text("")
+    return checkout
+
+
+def run_bare(checkout: Checkout, *arguments: str, **environment: str) -> tuple[int, str, list[str]]:
+    """How it ended, what it printed, and what apt-get was asked for."""
+    done = checkout.run(*arguments, PATH=str(checkout.root / "bin"), WORKERS="2", **environment)
+    return done.returncode, done.stdout, (checkout.root / "installed").read_text().splitlines()
+
+
+def test_tools_are_installed_beside_the_first_tests(bare: Checkout) -> None:
+    """Method: the installation of the browser ends when pytest runs, which is possible only at the same time."""
+    os.mkfifo(bare.root / "gate")
+    python = bare.root / ".venv" / "bin" / "python"
+    meets = 'if [[ "$*" == "-m pytest -n"* ]]; then echo >gate; until [[ -e $ORBITMQ_TOOLS_TOLD ]]; do :; done; fi'
+    python.write_text(python.read_text().replace("if [[ -p gate", f"{meets}\nif [[ -p no"))
+    status, printed, asked = run_bare(bare, "tests/cli", "tests/store")
+    assert status == 0, printed
+    assert asked[0] == "update" and [each.split()[-1] for each in asked if each.startswith("-y")] == TOOLS
+    assert {"download prometheus", "download libpopt0"} < set(asked)
+
+
+@pytest.mark.parametrize("broken", ["update", "*chromium-headless-shell", "download prometheus"])
+def test_what_cannot_be_installed_fails_nothing(bare: Checkout, broken: str) -> None:
+    """The others are installed all the same, and the reason is shown."""
+    status, printed, asked = run_bare(bare, "tests/cli", "tests/store", BROKEN=broken)
+    assert status == 0, printed
+    assert "no such thing" in printed and [each.split()[-1] for each in asked if each.startswith("-y")] == TOOLS
+
+
+def test_tools_of_other_folders_are_not_installed(bare: Checkout) -> None:
+    (bare.root / "installed").touch()
+    assert run_bare(bare, "tests/shm")[::2] == (0, [])
+
+
+def test_a_tool_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    told, program = tmp_path / "told", tmp_path / "judge"
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv(TOLD, str(told))
+
+    def installed() -> bool:
+        program.touch(mode=0o755)
+        told.touch()
+        return True
+
+    monkeypatch.setattr("tests.tools.until", lambda condition, what: condition() or (installed() and condition()))
+    assert tool("nobody", "judge", package="court") == str(program)
+    with pytest.raises(pytest.skip.Exception, match=r"none of nobody, somebody is installed \(Debian: court\)$"):
+        tool("nobody", "somebody", package="court")
+
+
+def test_an_installation_that_does_not_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stuck(*given: object) -> None:
+        raise Stuck
+
+    monkeypatch.setenv(TOLD, str(tmp_path / "told"))
+    monkeypatch.setattr("tests.tools.until", stuck)
+    with pytest.raises(pytest.skip.Exception, match=r"nobody is not installed .*; scripts/test is still installing"):
+        tool("nobody", package="court")
 
 
 @pytest.mark.xdist_group("shown")

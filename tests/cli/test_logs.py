@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -17,6 +16,7 @@ import pytest
 
 import orbitmq
 from tests.cli.commands import SMALL, Background, run
+from tests.tools import tool
 from tests.trees import actors, kill
 from tests.waiting import until
 
@@ -120,9 +120,9 @@ def test_what_is_refused(tmp_path: Path, option: str, value: str, why: str) -> N
     assert not (tmp_path / "store" / "commitlog").exists()
 
 
-@pytest.mark.skipif(shutil.which("logrotate") is None, reason="logrotate is not there to read the recipe")
 def test_the_recipe(tmp_path: Path) -> None:
     """Method: with the test's file and user, and with a signal instead of systemctl, which reloads a service by sending it."""
+    logrotate = tool("logrotate", package="logrotate")
     file = tmp_path / "logs" / "b.log"
     file.parent.mkdir()
     with foreground(tmp_path / "store", "--log-file", str(file)) as (command, name):
@@ -138,7 +138,7 @@ def test_the_recipe(tmp_path: Path) -> None:
         recipe = tmp_path / "recipe"
         recipe.write_text(text)
         recipe.chmod(0o600)
-        rotate = ["logrotate", "--force", "--state", str(tmp_path / "state"), str(recipe)]
+        rotate = [logrotate, "--force", "--state", str(tmp_path / "state"), str(recipe)]
         done = subprocess.run(rotate, capture_output=True, text=True, check=False)
         assert (done.returncode, done.stderr) == (0, "")
         until(file.exists, "the next file")

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import subprocess
 from itertools import combinations
 from pathlib import Path
@@ -16,6 +15,7 @@ import pytest
 
 from orbitmq.client.metrics import Metric, look
 from tests.client.test_metrics import ENDINGS
+from tests.tools import tool
 from tests.trees import small_broker
 from tests.waiting import until
 
@@ -109,8 +109,6 @@ def test_each_alert_says_what_and_what_to_do() -> None:
     ],
 )
 def test_prometheus_takes_them(question: tuple[str, ...]) -> None:
-    tool = shutil.which("promtool")
-    if tool is None:
-        pytest.skip("promtool is not installed, so nobody judges the alerts: apt-get install prometheus")
-    done = subprocess.run([tool, *question], cwd=PROMETHEUS, capture_output=True, text=True, check=False)
+    promtool = tool("promtool", package="prometheus")
+    done = subprocess.run([promtool, *question], cwd=PROMETHEUS, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -10,17 +10,24 @@ from pathlib import Path
 import pytest
 
 from orbitmq.client.broker import Broker
-from tests.cli.chromium import Chromium, needs_chromium
+from tests.cli.chromium import NAMES, PACKAGE, Chromium
 from tests.cli.conftest import MESSAGES
 from tests.cli.served import Console
+from tests.tools import tool
 from tests.waiting import until
 
-pytestmark = [needs_chromium, pytest.mark.xdist_group("chromium")]
+pytestmark = pytest.mark.xdist_group("chromium")
 HOSTILE = "</pre></script><script>document.title='taken'</script><img src=x onerror=\"document.title='taken'\"><svg onload=1>"
 OURS = (
     "html head meta title link script body header a nav span div main h1 h2 small p table thead tbody tr th td dl dt dd form"
     " input select option button ol ul li code details summary section pre noscript strong label"
 )
+
+
+@pytest.fixture(autouse=True)
+def program() -> str:
+    """Before anything is started."""
+    return tool(*NAMES, package=PACKAGE)
 
 
 @pytest.fixture
@@ -30,8 +37,8 @@ def console(flows: Broker) -> Iterator[Console]:
 
 
 @pytest.fixture
-def browser(tmp_path: Path) -> Iterator[Chromium]:
-    with Chromium(tmp_path) as opened:
+def browser(program: str, tmp_path: Path) -> Iterator[Chromium]:
+    with Chromium(program, tmp_path) as opened:
         yield opened
         assert not opened.elements - set(OURS.split()) and opened.run("document.title") != "taken"
         assert not opened.errors

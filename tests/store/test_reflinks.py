@@ -3,30 +3,32 @@ into the other. Method: the whole drill on real file systems, each in a mount th
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
 
 import pytest
 
 from tests.test_tidy import ROOT
+from tests.tools import tool
 from tests.waiting import WATCHDOG_S
 
-# Each with the smallest image that it takes, MiB.
-MAKERS = {"btrfs": (["mkfs.btrfs", "--quiet", "--mixed"], 128), "xfs": (["mkfs.xfs", "-q"], 320)}
+# Each with the smallest image that it takes, MiB, and Debian's package.
+MAKERS = {
+    "btrfs": (["mkfs.btrfs", "--quiet", "--mixed"], 128, "btrfs-progs"),
+    "xfs": (["mkfs.xfs", "-q"], 320, "xfsprogs"),
+}
 
 
 @pytest.mark.parametrize("kind", MAKERS)
 def test_shared_until_written(kind: str, tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = tmp_path_factory.mktemp(kind)  # on a disk: a file system in memory may not hold another one
-    command, size = MAKERS[kind]
-    if shutil.which(command[0]) is None:
-        pytest.skip(f"{command[0]} is not installed (Debian: btrfs-progs, xfsprogs)")
+    (name, *options), size, package = MAKERS[kind]
+    maker = tool(name, package=package)
     image, mount = folder / "image", folder / "mount"
     with image.open("wb") as file:
         file.truncate(size << 20)
     mount.mkdir()
-    subprocess.run([*command, image], check=True, capture_output=True)
+    subprocess.run([maker, *options, image], check=True, capture_output=True)
     private = ["unshare", "--mount", "sh", "-c"]
     tried = subprocess.run([*private, f"mount -o loop {image} {mount}"], check=False, capture_output=True, text=True)
     if tried.returncode:
