@@ -15,6 +15,7 @@ import time
 import weakref
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import suppress
+from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
@@ -157,7 +158,7 @@ class AsyncConsumer(Shown):
         """See Consumer.seek."""
         await self._aside(lambda: self._consumer.seek(topic, queue, offset))
 
-    async def seek_to_time(self, ms: float, *, nearest: bool = False) -> None:
+    async def seek_to_time(self, ms: float | datetime, *, nearest: bool = False) -> None:
         """See Consumer.seek_to_time."""
         await self._aside(lambda: self._consumer.seek_to_time(ms, nearest=nearest))
 

@@ -6,12 +6,16 @@ an error that names no argument, or would count as something else: every text is
 from __future__ import annotations
 
 import math
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from operator import index
 from typing import SupportsIndex
 
 from orbitmq.errors import SettingError, TopicNameError
+from orbitmq.store.index_file import TIME_END
 
 WHOLE_MAX = 2**63 - 1  # what a question to the broker can carry
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def check_flag(value: object, doing: str, name: str) -> None:
@@ -31,6 +35,26 @@ def whole(value: object, doing: str, name: str) -> int:
         text = f"could not {doing} with {name}={value!r:.100}: it is a whole number{limit}"
         raise SettingError(text, name=name, setting=name, value=value, limit=WHOLE_MAX)
     return number
+
+
+def moment_ms(value: object, doing: str, name: str) -> int:
+    """The first whole millisecond since the epoch at this moment or later, as a store time can be: from 0 to TIME_END. value: a
+    number of milliseconds, or a datetime; one without a time zone is in this machine's.
+
+    Raises: SettingError: neither of both."""
+    number: float | None = None
+    if isinstance(value, datetime):
+        # Whole microseconds: a float would miss the millisecond that the datetime names.
+        with suppress(OverflowError, ValueError, OSError):  # its local time is before the year 1, or after the year 9999
+            number = -(-((value.astimezone(UTC) - EPOCH) // timedelta(microseconds=1)) // 1000)
+    elif isinstance(value, SupportsIndex) and not isinstance(value, bool):
+        number = index(value)
+    elif isinstance(value, float) and not math.isnan(value):
+        number = value
+    if number is None:
+        text = f"could not {doing} with {name}={value!r:.100}: it is a number of milliseconds since 1970, or a datetime"
+        raise SettingError(text, name=name, setting=name, value=value)
+    return math.ceil(min(max(0, number), TIME_END))
 
 
 def most_or_all(value: object, doing: str) -> int | None:

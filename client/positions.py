@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable
+from datetime import datetime
 
-from orbitmq.client.argument import check_flag
+from orbitmq.client.argument import check_flag, moment_ms
 from orbitmq.client.consumer_session import GONE, ConsumerSession
 from orbitmq.client.offset_range import check_offset
 from orbitmq.client.parameters import spelled
 from orbitmq.shm.topic_table import QueueKey
-from orbitmq.store.index_file import TIME_END
 
 
 @spelled
@@ -80,20 +80,21 @@ class Positions(ConsumerSession):
 
         self._use(work, within=True)
 
-    def seek_to_time(self, ms: float, *, nearest: bool = False) -> None:
-        """Continues, in every queue, at the first message that was stored at ms, milliseconds since the epoch, or later; at the
-        queue's end if all are older.
+    def seek_to_time(self, ms: float | datetime, *, nearest: bool = False) -> None:
+        """Continues, in every queue, at the first message that was stored at this time or later; at the queue's end if all are
+        older.
 
+        ms: milliseconds since the epoch, or a datetime; one without a time zone is in this machine's.
         nearest: at the message whose store time is nearest to ms instead, which may be an older one; at the last message if all
             are older.
 
-        Raises: SettingError.
+        Raises: SettingError: what was given is no time.
         Source: Kafka, offsetsForTimes; RocketMQ, SEARCH_OFFSET_BY_TIMESTAMP.
         """
         check_flag(nearest, "seek to a time", "nearest")
+        store_ms = moment_ms(ms, "seek to a time", "ms")
 
         def work() -> None:
-            store_ms = min(max(0, int(ms)), TIME_END)
             search = self._reader.search_time if nearest else self._reader.since
             found = [search(index, store_ms) for index in range(self._reader.count)]
             for index, offset in enumerate(found):

@@ -8,7 +8,9 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
+from datetime import UTC, date, datetime, timedelta, timezone
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -137,6 +139,34 @@ def test_seek_to_time(broker: ComposedBroker) -> None:
         assert consumer.position() == {("t", 0): nearest[0], ("t", 1): nearest[1]}
     with pytest.raises(SettingError, match="nearest='yes'"):
         consumer.seek_to_time(1, nearest="yes")  # type: ignore[arg-type]
+
+
+def test_seek_to_a_datetime(broker: ComposedBroker) -> None:
+    """Exactly to its millisecond, or to the next one if it lies between two."""
+    slot, noon_ms = broker.add_topic("t", 1), 1_714_564_800_000
+    for ms in range(2000):
+        broker.append("t", slot, b"", store_ms=noon_ms + ms)
+    broker.publish()
+    consumer = Consumer(broker, None, ["t"])
+    noon = datetime(2024, 5, 1, 12, tzinfo=UTC)
+    for ms in range(2000):
+        consumer.seek_to_time(noon + timedelta(milliseconds=ms))
+        assert consumer.position() == {("t", 0): ms}
+    moments: list[tuple[float | datetime, int]] = [
+        (noon + timedelta(microseconds=6001), 7), (noon_ms + 6.5, 7), (noon.astimezone(timezone(timedelta(hours=9))), 0),
+        (datetime.fromtimestamp(noon_ms / 1000), 0), (float("inf"), 2000), (float("-inf"), 0), (-1, 0),
+    ]  # fmt: skip
+    for moment, position in moments:
+        consumer.seek_to_time(moment)
+        assert consumer.position() == {("t", 0): position}, moment
+
+
+@pytest.mark.parametrize("moment", ["2024", "2024-05-01T12:00", None, float("nan"), True, date(2024, 5, 1)])
+def test_seek_to_what_is_no_time(broker: ComposedBroker, moment: Any) -> None:
+    broker.add_topic("t", 1)
+    with pytest.raises(SettingError, match="a number of milliseconds since 1970, or a datetime") as caught:
+        Consumer(broker, None, ["t"]).seek_to_time(moment)
+    assert caught.value.value is moment
 
 
 def test_damage_is_named_and_can_be_passed(broker: ComposedBroker) -> None:
