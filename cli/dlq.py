@@ -46,7 +46,7 @@ def list_letters(
     table = plain_table()
     for heading in ("offset", "tries"):
         table.add_column(heading, justify="right")
-    for heading in ("died", "topic", "keys", "reason", "traceback"):
+    for heading in ("died", "topic", "keys", "reason", "digest"):
         table.add_column(heading, no_wrap=heading != "reason")
     if every:
         table.add_column("sent again")

@@ -49,6 +49,7 @@ class Api:
 
     def with_key(self, request: Request) -> Answer:
         """GET /api/topics/TOPIC/keys?key=...: newest first."""
+        query.check_names(request.query_params, {"key"})
         topic, key = request.path_params["topic"], request.query_params.get("key", "")
         found = self._link.client.find(topic, key, most=FOUND_MAX)
         return Answer({"messages": [message_json.in_list(each) for each in found], "most": FOUND_MAX})

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from typing import cast
 
 from orbitmq.cli.web.browse import Asked, Direction
 from orbitmq.errors import SettingError
 
 DIGITS_MAX = 19
+OF_A_PAGE = {"direction", "most", "tags", "sql", "queue", "since_ms", "places"}
+
+
+def check_names(query: Mapping[str, str], known: Set[str]) -> None:
+    """Raises: SettingError: something is asked for that nobody knows, and would be left out without a word."""
+    for name in query:
+        if name not in known:
+            text = f"could not use {name!r:.40}: there is no such parameter"
+            raise SettingError(text, hint=f"there are {', '.join(sorted(known))}", setting=name)
 
 
 def number(query: Mapping[str, str], name: str) -> int | None:
@@ -36,6 +45,7 @@ def places(text: str) -> dict[int, int]:
 
 def asked(topic: str, query: Mapping[str, str]) -> Asked:
     """Raises: SettingError, TopicNameError."""
+    check_names(query, OF_A_PAGE)
     most = number(query, "most")
     return Asked(
         topic,

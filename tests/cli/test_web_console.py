@@ -130,6 +130,8 @@ REFUSED: list[tuple[tuple[str, ...], dict[str, str], int, str | None]] = [
     (("topics", "flows", "messages"), {"most": "501"}, 400, "SettingError"),
     (("topics", "flows", "messages"), {"most": "-1"}, 400, "SettingError"),
     (("topics", "flows", "messages"), {"direction": "sideways"}, 400, "SettingError"),
+    (("topics", "flows", "messages"), {"mst": "5"}, 400, "SettingError"),
+    (("topics", "flows", "keys"), {"key": "k", "most": "5"}, 400, "SettingError"),
     (("topics", "flows", "messages"), {"queue": "4"}, 404, "UnknownQueue"),
     (("topics", "flows", "messages"), {"since_ms": "9" * 20}, 400, "SettingError"),
     (("topics", "flows", "messages"), {"places": "0:"}, 400, "SettingError"),
