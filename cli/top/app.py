@@ -15,7 +15,7 @@ from textual.widgets import DataTable, Footer, Input, Static
 from orbitmq.cli.top.columns import ACTORS, GROUPS, TOPICS
 from orbitmq.cli.top.complaint_list import ComplaintList
 from orbitmq.cli.top.head import head
-from orbitmq.cli.top.listing import Listing
+from orbitmq.cli.top.listing import Listing, OpenListing
 from orbitmq.cli.top.messages import Messages
 from orbitmq.cli.top.model import ActorRow, GroupRow, Model, Seen, TopicRow
 from orbitmq.cli.web.browse import Asked, Page
@@ -55,7 +55,7 @@ class Top(App[None]):
         self._look, self._page, self._every = look, page, every
         self._looking = False
         self.actors: Listing[ActorRow] = Listing("actors", ACTORS, "name")
-        self.topics: Listing[TopicRow] = Listing("topics", TOPICS, "rate")
+        self.topics: Listing[TopicRow] = OpenListing("topics", TOPICS, "rate")
         self.groups: Listing[GroupRow] = Listing("groups", GROUPS, "lag")
         self._head = Static(id="head", markup=False)
 

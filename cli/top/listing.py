@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Generic
+from typing import ClassVar, Generic
 
 from rich.text import Text
+from textual.binding import Binding, BindingType
 from textual.widgets import DataTable
 
 from orbitmq.cli.printing import one_line
@@ -89,3 +90,9 @@ class Listing(DataTable[Text], Generic[R]):
         if self._wanted:
             title += f"  {count:,} of {len(self._rows):,} with {one_line(self._wanted)!r}"
         self.border_title = Text(title)
+
+
+class OpenListing(Listing[R]):
+    """One whose rows can be opened, which the last line of the screen says while it has the cursor."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "select_cursor", "Open", key_display="\u23ce")]

@@ -94,6 +94,21 @@ def test_sort_filter_and_quit(size: tuple[int, int]) -> None:
     under(Top(made, none, LOOK_S), use, size)
 
 
+def test_the_last_line_names_the_keys() -> None:
+    """Goal: all of them fit into 80 columns; Enter is among them where it opens something."""
+
+    async def use(app: Top, pilot: Pilot[None]) -> None:
+        def keys() -> str:
+            return screen(app).splitlines()[-1]
+
+        await until(pilot, lambda: "\u23ce Open" in keys(), "the key of topics")
+        await until(pilot, lambda: keys().rstrip().endswith("3 Groups"), "the last key")
+        await pilot.press("3")
+        await until(pilot, lambda: "Open" not in keys(), "the keys of groups")
+
+    under(Top(made, none, LOOK_S), use, (80, 24))
+
+
 def test_the_cursor_stays_on_its_row() -> None:
     held = {"a": 1, "b": 2, "c": 3}
 
