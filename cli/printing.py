@@ -13,6 +13,7 @@ from orbitmq.cli.console import clock_time, out
 from orbitmq.client.message import Message
 
 BODY_MAX = 2000  # characters of a body on one line
+LOCAL = "127.0.0.1:0"  # where local clients send from
 
 
 def body_text(message: Message) -> str | None:
@@ -64,6 +65,7 @@ def as_record(message: Message) -> dict[str, Any]:
         "keys": list(message.keys),
         "properties": dict(message.properties),
         "born_ms": message.born_ms,
+        "born_host": message.born_host,
         "stored_ms": message.stored_ms,
         "flag": message.flag,
         "reconsume_times": message.reconsume_times,
@@ -84,6 +86,7 @@ def fields_of(message: Message) -> dict[str, str]:
         "tag": message.tags or "",
         "keys": " ".join(message.keys),
         "born": clock_time(message.born_ms),
+        "sent from": "" if message.born_host == LOCAL else message.born_host,
         "stored": clock_time(message.stored_ms),
     }
     rows |= {f"property {key}": value for key, value in message.properties.items() if key not in ("TAGS", "KEYS")}

@@ -37,7 +37,7 @@ class Receipt:
 
     @property
     def id(self) -> str:
-        """RocketMQ's offset message id, 32 hex digits: store address, port, physical offset.
+        """RocketMQ's offset message id, 32 hex digits: store address, port, physical offset; 56 if that address is IPv6.
 
         Source: apache/rocketmq MessageDecoder.createMessageId.
         """

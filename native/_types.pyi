@@ -484,7 +484,10 @@ class Message:
         """dict of str: all that was sent beside the body, tags and keys included"""
     @property
     def id(self) -> str:
-        """str: for Client.message: store host and physical offset, 32 hex digits"""
+        """str: for Client.message: store host and physical offset, 32 hex digits; 56 if that host has an IPv6 address"""
+    @property
+    def born_host(self) -> str:
+        """str: address and port of the remote client that sent it, 10.1.2.3:40000 or [fd00::5]:40000; of a local one 127.0.0.1:0"""
     @property
     def queue(self) -> int:
         """int: number of the topic's queue"""

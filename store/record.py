@@ -185,8 +185,8 @@ def encode(
             "reconsume_times": reconsume_times,
             "born_ms": born_ms,
             "prepared_offset": prepared_offset,
-            "born_host": pack_host(born_host),
-            "store_host": pack_host(store_host),
+            "born_host": _host_of(born_host),
+            "store_host": _host_of(store_host),
         },
     )
     size = lib.record_image_size(parts)
@@ -233,6 +233,11 @@ def pack_host(host: Host) -> bytes:
         raise UsageError(
             f"could not use {host[0]}:{host[1]} as a host: it must be an IP address and a port", host=host
         ) from None
+
+
+def _host_of(host: Host) -> dict[str, bytes | int]:
+    packed = pack_host(host)
+    return {"data": packed, "size": len(packed)}
 
 
 def _host(stored: memoryview) -> Host:

@@ -59,12 +59,7 @@ static void weigh(const struct handler *handler, struct taking *taking, struct j
 static enum taking_result put_frame(struct handler *handler, struct taking *taking, const uint8_t *payload, uint64_t size, uint64_t *at)
 {
     struct judged_frame frame;
-    if (size - *at < sizeof frame.head)
-        return TAKING_FAULTY;
-    memcpy(&frame.head, payload + *at, sizeof frame.head);
-    OWN_COPY(frame.head);
-    *at += sizeof frame.head;
-    if (frame.head.count > taking->head.count - taking->index)
+    if (!handler_read_frame(payload, size, at, &frame) || frame.head.count > taking->head.count - taking->index)
         return TAKING_FAULTY;
     handler_judge_frame(handler, &frame);
     for (uint32_t i = 0; i < frame.head.count; i++) {

@@ -130,7 +130,6 @@ static bool take_properties(struct slice *properties, uint8_t *to)
 static enum verdict judge_again(struct handler *handler, const struct judged_frame *frame, const struct send_message *message,
                                 const uint8_t *content, struct judged_message *judged)
 {
-    static const uint8_t host[8] = {127, 0, 0, 1};
     const uint32_t size = message->properties_size - (uint32_t)sizeof(struct send_again);
     struct send_again again;
     struct slice group, properties = {handler->given, size};
@@ -151,7 +150,7 @@ static enum verdict judge_again(struct handler *handler, const struct judged_fra
         .topic = {frame->topic->name, frame->topic->name_size},
         .body = {content + message->properties_size, message->body_size},
         .properties = properties,
-        .born_host = {host, sizeof host},
+        .born_host = {frame->born.data, frame->born.size},
         .flag = message->flag,
         .sys_flag = record_body_flag(message->sys_flag),
         .born_ms = frame->head.born_ms,

@@ -139,6 +139,38 @@ static inline uint32_t prefix_size(uint32_t delay_level)
                                         : SEND_AT_SIZE;
 }
 
+/* A host that was copied out of what a client wrote. False: it is none. */
+static bool take_host(const uint8_t *from, struct record_host *host)
+{
+    memcpy(host, from, sizeof *host);
+    OWN_COPY(*host);
+    if (!record_host_fits(host->size))
+        return false;
+    memset(host->data + host->size, 0, sizeof host->data - host->size);
+    return true;
+}
+
+static inline bool read_frame(const uint8_t *payload, uint64_t size, uint64_t *at, struct judged_frame *frame)
+{
+    if (*at > size || size - *at < sizeof frame->head)
+        return false;
+    memcpy(&frame->head, payload + *at, sizeof frame->head);
+    OWN_COPY(frame->head);
+    *at += sizeof frame->head;
+    frame->born = RECORD_HOST_LOCAL;
+    if (__builtin_expect(!(frame->head.flags & SEND_BORN), 1))
+        return true;
+    if (size - *at < sizeof frame->born || !take_host(payload + *at, &frame->born))
+        return false;
+    *at += sizeof frame->born;
+    return true;
+}
+
+bool handler_read_frame(const uint8_t *payload, uint64_t size, uint64_t *at, struct judged_frame *frame)
+{
+    return read_frame(payload, size, at, frame);
+}
+
 static inline bool next_message(const uint8_t *payload, uint64_t size, uint64_t *at, struct send_message *message, const uint8_t **content)
 {
     if (*at > size || size - *at < sizeof *message)
@@ -257,15 +289,15 @@ static enum intake_result take_frame(struct handler *handler, uint32_t slot, con
 {
     struct intake *intake = &handler->intake[slot];
     struct judged_frame frame;
-    if (size < sizeof frame.head)
+    uint64_t at = 0;
+    if (!read_frame(payload, size, &at, &frame))
         return INTAKE_FAULTY;
-    memcpy(&frame.head, payload, sizeof frame.head);
-    OWN_COPY(frame.head);
     handler_judge_frame(handler, &frame);
     const _Atomic uint64_t *completed = &handler->tree->control->sessions[slot].completed;
     /* acquire: a slot's verdict was delivered before its sequence counts as completed */
     uint64_t window_end = atomic_load_explicit(completed, memory_order_acquire) + map->shape.window;
-    uint64_t at = intake->frame_taken ? intake->frame_at : sizeof frame.head;
+    if (intake->frame_taken)
+        at = intake->frame_at;
     for (uint32_t i = intake->frame_taken; i < frame.head.count; i++) {
         struct send_message message;
         const uint8_t *content;

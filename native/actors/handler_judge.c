@@ -28,7 +28,12 @@ static const struct topic_entry *resolve(struct handler *handler, const struct s
 
 void handler_judge_frame(struct handler *handler, struct judged_frame *frame)
 {
+    struct alike *like = &handler->like;
     frame->queues = 0;
+    if (!record_host_is(&like->born, &frame->born)) {
+        like->born = frame->born;
+        like->header = false;
+    }
     frame->topic = resolve(handler, &frame->head);
     if (!frame->topic || topic_deleted(frame->topic)) {
         frame->verdict = VERDICT_UNKNOWN_TOPIC;
@@ -63,9 +68,9 @@ struct record_parts handler_parts(const struct handler *handler, const struct ju
         .flag = message->flag,
         .sys_flag = record_body_flag(message->sys_flag),
         .born_ms = frame->head.born_ms,
-        .born_host = {127, 0, 0, 1},
+        .born_host = frame->born,
+        .store_host = control_store_host(&handler->tree->control->settings),
     };
-    memcpy(parts.store_host, handler->tree->control->settings.store_host, sizeof parts.store_host);
     return parts;
 }
 

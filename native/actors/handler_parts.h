@@ -43,12 +43,14 @@ struct alike {
     uint32_t flag;
     uint32_t sys_flag; /* as the sender wrote it */
     uint64_t born_ms;
+    struct record_host born; /* and for this one */
     struct record_template template;
 };
 
 /* The head of a frame, copied out, and what is decided for all of its messages: the verdict, or VERDICT_APPENDED so far. */
 struct judged_frame {
     struct send_frame head;
+    struct record_host born; /* where its messages come from, as who wrote it says */
     const struct topic_entry *topic;
     uint32_t queues; /* that the topic has */
     enum verdict verdict;
@@ -127,6 +129,9 @@ struct session_map *handler_attach(struct handler *handler, uint32_t slot);
 /* Takes frames of one session into the lane until there are no more, or its turn is over. *taken counts messages. */
 enum intake_result handler_take(struct handler *handler, uint32_t slot, struct session_map *map, uint32_t *taken);
 
+/* Copies the head of the frame at *at out of what a client wrote, and moves *at to its first message. False: it is none. */
+bool handler_read_frame(const uint8_t *payload, uint64_t size, uint64_t *at, struct judged_frame *frame);
+
 /* Copies the message at *at out of a frame and moves *at behind it; *content is where its properties begin. False: it is none. */
 bool handler_next_message(const uint8_t *payload, uint64_t size, uint64_t *at, struct send_message *message, const uint8_t **content);
 
@@ -148,7 +153,7 @@ enum intake_result handler_take_atomic(struct handler *handler, uint32_t slot, c
 
 /* ---- handler_judge.c ---- */
 
-/* Sets everything but the head. */
+/* Sets everything but what handler_read_frame has. */
 void handler_judge_frame(struct handler *handler, struct judged_frame *frame);
 
 /* What is wrong with a message of the frame, or VERDICT_APPENDED: then handler->like.template is that of its record. */

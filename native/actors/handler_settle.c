@@ -70,14 +70,14 @@ static enum verdict describe(struct handler *handler, const struct send_settle *
         /* relaxed: the number of queues only grows, unless another topic took the name; then any of its queues will do */
         .queue_id = queue % atomic_load_explicit(&(*topic)->queues, memory_order_relaxed),
         .flag = view->flag,
-        .sys_flag = (view->sys_flag & ~(uint32_t)(SYSFLAG_BORN_IPV6 | SYSFLAG_STORE_IPV6 | SYSFLAG_TRANSACTION)) |
+        .sys_flag = (view->sys_flag & ~(uint32_t)(SYSFLAG_HOSTS | SYSFLAG_TRANSACTION)) |
                     (gives_up ? 0 : SYSFLAG_COMMITTED),
         .reconsume_times = view->reconsume_times,
         .born_ms = view->born_ms,
         .prepared_offset = settle->physical_offset,
+        .born_host = record_host(view->born_host),
+        .store_host = record_host(view->store_host),
     };
-    memcpy(parts->born_host, view->born_host.data + view->born_host.size - 8, 8); /* of an IPv6 host as in scheduler_image.c */
-    memcpy(parts->store_host, view->store_host.data + view->store_host.size - 8, 8);
     uint32_t size = view->properties.size - (record_sealed(view) ? RECORD_CRC_SIZE : 0);
     size = record_trim(view->properties.data, size);
     const uint32_t limit = handler->tree->control->settings.message_max - SETTLE_ROOM;
@@ -102,9 +102,9 @@ static struct record_parts describe_op(const struct handler *handler, const stru
         .body = (const uint8_t *)body,
         .body_size = (uint32_t)snprintf(body, room, "%" PRIu64, half),
         .born_ms = frame->head.born_ms,
-        .born_host = {127, 0, 0, 1},
+        .born_host = RECORD_HOST_LOCAL,
+        .store_host = control_store_host(&handler->tree->control->settings),
     };
-    memcpy(parts.store_host, handler->tree->control->settings.store_host, sizeof parts.store_host);
     return parts;
 }
 

@@ -68,11 +68,12 @@ static struct slice own(const struct record_view *view, const char *name)
 /* RocketMQ's id of a stored message: its store host and its place, as hexadecimal digits. */
 static void note_origin(struct noting *to, const struct record_view *view, uint64_t physical_offset)
 {
-    uint8_t id[16];
-    char text[33];
-    memcpy(id, view->store_host.data + view->store_host.size - 8, 8);
-    store_be64(id + 8, physical_offset);
-    for (uint32_t i = 0; i < sizeof id; i++)
+    uint8_t id[RECORD_HOST_V6 + 8];
+    char text[2 * sizeof id + 1];
+    const uint32_t size = view->store_host.size;
+    memcpy(id, view->store_host.data, size);
+    store_be64(id + size, physical_offset);
+    for (uint32_t i = 0; i < size + 8; i++)
         snprintf(text + 2 * i, 3, "%02X", id[i]);
     note_text(to, "ORIGIN_MESSAGE_ID", text);
 }
@@ -134,12 +135,12 @@ enum retry_result retry_make(const struct settings *settings, const struct topic
     parts->body = view->body.data;
     parts->body_size = view->body.size;
     parts->flag = view->flag;
-    parts->sys_flag = view->sys_flag & ~(uint32_t)(SYSFLAG_BORN_IPV6 | SYSFLAG_STORE_IPV6);
+    parts->sys_flag = view->sys_flag & ~(uint32_t)SYSFLAG_HOSTS;
     parts->reconsume_times = failed->tries;
     parts->born_ms = view->born_ms;
     parts->properties = properties;
-    memcpy(parts->born_host, view->born_host.data + view->born_host.size - 8, 8); /* of an IPv6 host as in scheduler_image.c */
-    memcpy(parts->store_host, settings->store_host, 8);
+    parts->born_host = record_host(view->born_host);
+    parts->store_host = control_store_host(settings);
     struct failed shown = *failed;
     for (;; shown.reason = shown.digest = (struct slice){0}) {
         parts->properties_size = make_properties(&shown, image, properties);

@@ -106,14 +106,13 @@ enum image_result scheduler_put(struct scheduler *scheduler, uint32_t kind, uint
         .body_size = view.body.size,
         .queue_id = queue,
         .flag = view.flag,
-        .sys_flag = view.sys_flag & ~(uint32_t)(SYSFLAG_BORN_IPV6 | SYSFLAG_STORE_IPV6),
+        .sys_flag = view.sys_flag & ~(uint32_t)SYSFLAG_HOSTS,
         .reconsume_times = view.reconsume_times,
         .born_ms = view.born_ms,
         .prepared_offset = kind == KIND_TIMER ? timer_mark(offset) : delay_mark(kind, offset),
+        .born_host = record_host(view.born_host),
+        .store_host = record_host(view.store_host),
     };
-    /* OrbitMQ writes IPv4 hosts only: of an IPv6 host the last four bytes, which are the address where it is a mapped one, and the port. */
-    memcpy(parts.born_host, view.born_host.data + view.born_host.size - 8, 8);
-    memcpy(parts.store_host, view.store_host.data + view.store_host.size - 8, 8);
     take_properties(scheduler, &view, &parts);
     if (parts.properties_size > RECORD_PROPERTIES_MAX || record_image_size(&parts) > scheduler->tree->control->settings.message_max)
         return IMAGE_GONE; /* only another broker's can be so large: a handler refuses them */

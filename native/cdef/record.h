@@ -1,3 +1,7 @@
+struct record_host {
+    uint8_t data[20];
+    uint32_t size;
+};
 struct record_parts {
     const uint8_t *topic;
     const uint8_t *properties;
@@ -11,8 +15,8 @@ struct record_parts {
     uint32_t reconsume_times;
     uint64_t born_ms;
     uint64_t prepared_offset;
-    uint8_t born_host[8];
-    uint8_t store_host[8];
+    struct record_host born_host;
+    struct record_host store_host;
 };
 struct record_seal {
     uint32_t crc;

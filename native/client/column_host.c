@@ -1,19 +1,11 @@
 #include "client/column_host.h"
 #include "base/bytes.h"
 
-#include <arpa/inet.h>
-#include <stdio.h>
-
 static void render(struct column_host *to, struct slice host)
 {
-    const bool six = host.size == 20;
-    char address[INET6_ADDRSTRLEN] = "";
-    inet_ntop(six ? AF_INET6 : AF_INET, host.data, address, sizeof address);
-    const int size = snprintf((char *)to->rendered, sizeof to->rendered, six ? "[%s]:%u" : "%s:%u", address,
-                              (unsigned)load_be32(host.data + host.size - 4));
     memcpy(to->stored, host.data, host.size);
     to->stored_size = host.size;
-    to->rendered_size = (uint32_t)size;
+    to->rendered_size = record_host_write(host, (char *)to->rendered);
 }
 
 void column_host_append(struct column_host *to, uint32_t row, struct slice host)

@@ -4,14 +4,13 @@
 #define ORBITMQ_COLUMN_HOST_H
 
 #include "client/column_text.h"
-
-#define COLUMN_HOST_MAX 64u /* bytes of a host's text at most */
+#include "format/record_host.h"
 
 struct column_host {
     struct column_text text;
     /* the last host and its text: most messages come from few hosts */
     uint32_t stored_size, rendered_size;
-    uint8_t stored[20], rendered[COLUMN_HOST_MAX];
+    uint8_t stored[RECORD_HOST_V6], rendered[RECORD_HOST_TEXT];
 };
 
 /* host: as stored, 4 or 16 bytes of address and 4 of port. */

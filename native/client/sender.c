@@ -93,6 +93,15 @@ void sender_atomic_frame(struct sender *sender, uint32_t topic, uint32_t flags, 
     atomic->frames++;
 }
 
+void sender_born(struct sender *sender, const struct record_host *host)
+{
+    struct send_frame *frame = sender->frame;
+    assert(frame && !frame->count && !sender->frame_used && sizeof *host <= sender->frame_room && !sender->keeps);
+    memcpy(frame + 1, host, sizeof *host);
+    frame->flags |= SEND_BORN;
+    sender->frame_used = sizeof *host;
+}
+
 uint8_t *sender_add(struct sender *sender, const struct send_message *message)
 {
     const uint64_t stride = send_message_stride(message->properties_size, message->body_size);

@@ -55,6 +55,10 @@ void sender_attach(struct sender *sender, struct session *session, const struct 
 /* Opens a frame for messages to one topic, with room for `room` bytes of messages (strides). */
 enum sender_result sender_open(struct sender *sender, uint32_t topic, uint32_t flags, uint64_t born_ms, uint32_t room);
 
+/* Says where the messages of the open frame come from, before the first one; they come from this machine otherwise. `room` counts its
+ * bytes, too. Not for a sender that keeps its frames. */
+void sender_born(struct sender *sender, const struct record_host *host);
+
 /* Adds a message to the open frame: copies the header and returns where properties, then body, go. NULL if the frame has no
  * room left for it (close it and open another). Gives the message its sequence: sender->submitted. */
 uint8_t *sender_add(struct sender *sender, const struct send_message *message);

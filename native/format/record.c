@@ -25,7 +25,7 @@ static uint32_t own_properties(const struct record_parts *parts)
 
 uint32_t record_image_size(const struct record_parts *parts)
 {
-    return RECORD_FIXED + parts->body_size + parts->topic_size + own_properties(parts) + RECORD_CRC_SIZE;
+    return record_body_at(parts) + RECORD_FIXED - RECORD_BODY_AT + parts->body_size + parts->topic_size + own_properties(parts) + RECORD_CRC_SIZE;
 }
 
 /* Writes the CRC property with value's ten digits, the least significant first. Two digits, then eight in one word: halves of
@@ -47,19 +47,26 @@ static void write_crc(uint8_t *at, uint32_t value)
     at[19] = PROPERTY_END;
 }
 
-/* crc32_word_factor of 36, 28 and 0: the bytes between each hole's end and the end of the last. */
-static const uint32_t hole_factors[3] = {0x9570D495, 0x01B5FD1D, 0x00000001};
+/* By whether the born host is IPv6: where the last hole is, and crc32_word_factor of the bytes between each hole's end and its end. */
+static const struct holes {
+    uint32_t store_ms_at;
+    uint32_t factors[3];
+} holes_of[2] = {
+    {RECORD_STORE_MS_AT, {0x9570D495, 0x01B5FD1D, 0x00000001}},                                    /* 36, 28, 0 */
+    {RECORD_STORE_MS_AT + RECORD_HOST_V6 - RECORD_HOST_V4, {0x3DB1ECDC, 0xAF449247, 0x00000001}}, /* 48, 40, 0 */
+};
 
 void record_finish(uint8_t *record, uint32_t size, const struct record_seal *seal, uint64_t queue_offset,
                    uint64_t physical_offset, uint64_t store_ms)
 {
+    const struct holes *const places = &holes_of[(record[RECORD_SYSFLAG_AT + 3] & SYSFLAG_BORN_IPV6) != 0];
     uint64_t holes[3]; /* as they lie in the record */
     store_be64(&holes[0], queue_offset);
     store_be64(&holes[1], physical_offset);
     store_be64(&holes[2], store_ms);
     memcpy(record + RECORD_QUEUE_OFFSET_AT, &holes[0], 16);
-    memcpy(record + RECORD_STORE_MS_AT, &holes[2], 8);
-    uint32_t moved = crc32_multiply(seal->hole_operator, crc32_raw_words(holes, hole_factors, 3));
+    memcpy(record + places->store_ms_at, &holes[2], 8);
+    uint32_t moved = crc32_multiply(seal->hole_operator, crc32_raw_words(holes, places->factors, 3));
     write_crc(record + size - RECORD_CRC_SIZE, (seal->crc ^ moved) & RECORD_CRC_MASK);
 }
 
@@ -86,9 +93,9 @@ enum record_fault record_parse(const uint8_t *at, uint64_t available, struct rec
     view->physical_offset = load_be64(at + RECORD_PHYSICAL_AT);
     view->sys_flag = load_be32(at + RECORD_SYSFLAG_AT);
     view->born_ms = load_be64(at + RECORD_BORN_MS_AT);
-    uint32_t born_size = view->sys_flag & SYSFLAG_BORN_IPV6 ? 20 : 8;
-    uint32_t store_size = view->sys_flag & SYSFLAG_STORE_IPV6 ? 20 : 8;
-    uint32_t fixed = RECORD_FIXED - 16 + born_size + store_size;
+    uint32_t born_size = view->sys_flag & SYSFLAG_BORN_IPV6 ? RECORD_HOST_V6 : RECORD_HOST_V4;
+    uint32_t store_size = view->sys_flag & SYSFLAG_STORE_IPV6 ? RECORD_HOST_V6 : RECORD_HOST_V4;
+    uint32_t fixed = RECORD_FIXED - 2 * RECORD_HOST_V4 + born_size + store_size;
     if (total < fixed)
         return RECORD_BAD_SIZE;
     uint32_t left = total - fixed; /* for body, topic and properties */
@@ -173,7 +180,7 @@ static enum record_fault judge_body(const uint8_t *at, const struct record_view 
 {
     if ((body_crc & RECORD_CRC_MASK) != view->body_crc)
         return RECORD_BAD_BODY_CRC;
-    const bool plain = view->sys_flag == 0 && (view->body.size == 0 || *view->body.data != ZLIB_FIRST);
+    const bool plain = !(view->sys_flag & ~(uint32_t)SYSFLAG_HOSTS) && (view->body.size == 0 || *view->body.data != ZLIB_FIRST);
     return plain || crc_good(at, view, body_crc) ? RECORD_GOOD : RECORD_BAD_CRC;
 }
 

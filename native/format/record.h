@@ -1,5 +1,5 @@
-/* One CommitLog record, version 1, big-endian; docs/formats/commitlog.md draws it. Offsets below are for IPv4 hosts, the
- * only ones OrbitMQ writes itself; the parser accepts both.
+/* One CommitLog record, version 1, big-endian; docs/formats/commitlog.md draws it. Offsets below are for IPv4 hosts; of IPv6, each host
+ * takes 12 bytes more (record_host.h), and sysFlag says so.
  *
  *   0   u32 total size      4   u32 magic 0xDAA320A7   8   u32 body CRC & 0x7FFFFFFF   12  u32 queue id   16 u32 flag
  *   20  u64 queue offset    28  u64 physical offset    36  u32 sysFlag                 40  u64 born ms    48 born host 4+4
@@ -17,14 +17,16 @@
 #define ORBITMQ_RECORD_H
 
 #include "format/properties.h"
+#include "format/record_host.h"
 #include <stdbool.h>
 #include <stdint.h>
 
 #define RECORD_MAGIC 0xDAA320A7u
 #define RECORD_BLANK 0xCBD43194u
 #define RECORD_BLANK_SIZE 8u
-#define RECORD_FIXED 91u   /* bytes of a record beside body, topic and properties */
-#define RECORD_BODY_AT 88u
+#define RECORD_FIXED 91u   /* bytes of a record beside body, topic and properties, with IPv4 hosts */
+#define RECORD_BODY_AT 88u /* likewise */
+#define RECORD_BODY_AT_MAX (RECORD_BODY_AT + 2 * (RECORD_HOST_V6 - RECORD_HOST_V4))
 #define RECORD_CRC_SIZE 20u
 #define RECORD_CRC_MASK 0x7FFFFFFFu /* Java keeps CRCs in a signed int and drops the sign */
 #define RECORD_PROPERTIES_MAX (PROPERTIES_MAX - 1 - RECORD_CRC_SIZE) /* of a sender's, trimmed */
@@ -48,6 +50,7 @@ enum {
     SYSFLAG_ROLLED_BACK = 0xC,
     SYSFLAG_BORN_IPV6 = 0x10,
     SYSFLAG_STORE_IPV6 = 0x20,
+    SYSFLAG_HOSTS = 0x30, /* both */
     SYSFLAG_COMPRESSION_TYPE = 0x700, /* 0 until RocketMQ 4.9.3: zlib, the only one then */
     SYSFLAG_COMPRESSION_LZ4 = 0x100,
     SYSFLAG_COMPRESSION_ZSTD = 0x200,
@@ -79,18 +82,24 @@ struct record_parts {
     uint32_t body_size;
     uint32_t queue_id;
     uint32_t flag;
-    uint32_t sys_flag;
+    uint32_t sys_flag; /* without the bits of its hosts, which are added */
     uint32_t reconsume_times;
     uint64_t born_ms;
     uint64_t prepared_offset;
-    uint8_t born_host[8];  /* IPv4 address and port as stored */
-    uint8_t store_host[8];
+    struct record_host born_host;
+    struct record_host store_host;
 };
+
+/* Where its body begins. */
+static inline uint32_t record_body_at(const struct record_parts *parts)
+{
+    return RECORD_BODY_AT - 2 * RECORD_HOST_V4 + parts->born_host.size + parts->store_host.size;
+}
 
 /* Size of a properties string without its trailing 0x02, which some clients send and others do not. */
 uint32_t record_trim(const uint8_t *properties, uint32_t size);
 
-/* Bytes of the finished record: RECORD_FIXED, body, topic, properties with a 0x02 unless empty, CRC property. */
+/* Bytes of the finished record: RECORD_FIXED and what IPv6 hosts take more, body, topic, properties with a 0x02 unless empty, CRC property. */
 uint32_t record_image_size(const struct record_parts *parts);
 
 /* What the writer needs to finish an image without reading it. */

@@ -1,7 +1,7 @@
 /* What records have in common that differ only in queue and body: the header in front of the body, all that follows it, and the
  * CRC of both. Most messages of a sender differ in nothing else, so a handler makes a template once for a run of them.
  *
- *   0  header, RECORD_BODY_AT bytes   body   tail: topic and properties, up to the CRC property
+ *   0  header, as far as the body   body   tail: topic and properties, up to the CRC property
  *
  * CRCs are linear, and what belongs to the body is a hole like those that the writer fills: the template has the CRC of a record
  * whose body, body CRC and queue are zero, and the factors that carry these over the bytes behind them. So a body is read once.
@@ -13,6 +13,8 @@
 
 struct record_template {
     uint32_t size;          /* of the record, CRC property included; header, tail and body */
+    uint32_t header_size;   /* RECORD_BODY_AT, and 12 more for each host of IPv6 */
+    uint32_t holes_end;     /* in the header: of the writer's last hole, the store time */
     uint32_t body_size;
     uint32_t tail_size;
     uint32_t tail_crc;
@@ -20,7 +22,7 @@ struct record_template {
     uint32_t crc;           /* of the record up to the CRC property, less what the words below add to it */
     uint32_t factors[2];    /* of the word with body CRC and queue id, and of the body's CRC as a register; see crc32_raw_words */
     uint32_t hole_operator; /* as in struct record_seal */
-    uint8_t header[RECORD_BODY_AT];
+    uint8_t header[RECORD_BODY_AT_MAX];
     uint8_t tail[1 + TOPIC_SIZE_MAX + 2 + PROPERTIES_MAX + 16]; /* 16 more, so that it can be copied in whole words */
 };
 

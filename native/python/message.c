@@ -272,6 +272,15 @@ static PyObject *message_id(PyObject *self, void *unused)
     return PyUnicode_FromStringAndSize(hex, 2 * size);
 }
 
+static PyObject *message_born_host(PyObject *self, void *unused)
+{
+    (void)unused;
+    const struct record_view view = view_of(self);
+    char address[RECORD_HOST_TEXT] = "";
+    const uint32_t size = view.born_host.data ? record_host_write(view.born_host, address) : 0;
+    return PyUnicode_FromStringAndSize(address, size);
+}
+
 enum number { QUEUE, OFFSET, PHYSICAL, SIZE, BORN, STORED, FLAG, SYS_FLAG, RECONSUME, PREPARED };
 
 static PyObject *message_number(PyObject *self, void *which)
@@ -371,7 +380,9 @@ static PyGetSetDef message_attributes[] = {
     {"properties", message_properties, NULL, "dict of str: all that was sent beside the body, tags and keys included", NULL},
     {"user_properties", message_user_properties, NULL,
      "dict of str: the properties that the sender chose; another message may be sent with them, as properties=", NULL},
-    {"id", message_id, NULL, "str: for Client.message: store host and physical offset, 32 hex digits", NULL},
+    {"id", message_id, NULL, "str: for Client.message: store host and physical offset, 32 hex digits; 56 if that host has an IPv6 address", NULL},
+    {"born_host", message_born_host, NULL,
+     "str: address and port of the remote client that sent it, 10.1.2.3:40000 or [fd00::5]:40000; of a local one 127.0.0.1:0", NULL},
     NUMBER("queue", QUEUE, "int: number of the topic's queue"),
     NUMBER("offset", OFFSET, "int: queue offset; the next message of the queue has the next number"),
     NUMBER("physical_offset", PHYSICAL, "int: where the record begins, bytes from the beginning of the log"),

@@ -43,7 +43,14 @@ struct connection *connection_open(int fd, uint32_t index, uint32_t epoch)
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on); /* if it is refused, answers are later */
     put_address(fd, getsockname, connection->local, sizeof connection->local);
     put_address(fd, getpeername, connection->peer, sizeof connection->peer);
+    record_host_read(connection->peer, &connection->born);
     return connection;
+}
+
+void connection_set_peer(struct connection *connection, const char *peer)
+{
+    snprintf(connection->peer, sizeof connection->peer, "%s", peer);
+    record_host_read(connection->peer, &connection->born);
 }
 
 void connection_free(struct connection *connection)

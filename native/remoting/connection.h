@@ -4,6 +4,7 @@
 #ifndef ORBITMQ_CONNECTION_H
 #define ORBITMQ_CONNECTION_H
 
+#include "format/record_host.h"
 #include "remoting/remoting_header.h"
 
 #include <sys/uio.h>
@@ -43,13 +44,17 @@ struct connection {
     uint64_t heard_ms;     /* CLOCK_MONOTONIC of the last byte, in either direction */
     uint8_t id_size;       /* 0: unknown, or longer than CONNECTION_ID_MAX */
     uint8_t id[CONNECTION_ID_MAX]; /* of the client; replies are addressed to it */
-    char peer[56];         /* the client's */
+    char peer[56];         /* the client's, */
+    struct record_host born; /* and as records name it */
     char local[56];        /* the address and port that the client reached, for routes */
 };
 
 /* A connection for a socket that is not blocking. NULL: no memory; the socket is still the caller's. */
 struct connection *connection_open(int fd, uint32_t index, uint32_t epoch);
 void connection_free(struct connection *connection);
+
+/* Its client is the one at this address: it stands at the other end of whoever passes its bytes on. */
+void connection_set_peer(struct connection *connection, const char *peer);
 
 enum connection_read { CONNECTION_SOME, CONNECTION_NONE, CONNECTION_END, CONNECTION_LOST };
 

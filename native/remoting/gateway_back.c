@@ -136,7 +136,9 @@ enum gateway_served gateway_send_again(struct gateway *gateway, const struct gat
         .delay_level = SEND_AGAIN,
     };
     const uint64_t stride = send_message_stride(message.properties_size, body.size);
-    switch (sender_open(sender, wanted->index, wanted->durable ? SEND_FLUSH : 0, (uint64_t)wanted->born_ms, (uint32_t)stride)) {
+    const struct record_host *const from = &gateway->connections[asker->connection]->born;
+    const uint32_t room = (uint32_t)(sizeof *from + stride);
+    switch (sender_open(sender, wanted->index, wanted->durable ? SEND_FLUSH : 0, (uint64_t)wanted->born_ms, room)) {
     case SENDER_OK:
         break;
     case SENDER_TOO_LARGE:
@@ -145,6 +147,7 @@ enum gateway_served gateway_send_again(struct gateway *gateway, const struct gat
     default:
         return GATEWAY_STALLED;
     }
+    sender_born(sender, from);
     uint8_t *const at = sender_add(sender, &message);
     assert(at);
     memcpy(at, &again, sizeof again);

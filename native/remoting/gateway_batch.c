@@ -50,7 +50,7 @@ static const char *refusal(const struct gateway *gateway, const struct gateway_w
     const uint64_t most = lane < sender->shape.window ? lane : sender->shape.window;
     struct remoting_batch_entry entry;
     *count = 0;
-    *room = sizeof(struct send_frame);
+    *room = sizeof(struct send_frame) + sizeof(struct record_host);
     while (body.size) {
         struct gateway_wishes wishes = {0};
         if (!remoting_batch_next(&body, &entry))
@@ -96,6 +96,7 @@ enum gateway_served gateway_send_batch(struct gateway *gateway, const struct gat
     }
     const uint32_t flags = (wanted->durable ? (uint32_t)SEND_FLUSH : 0) | (wanted->id.data ? (uint32_t)SEND_DEDUP : 0);
     sender_atomic_frame(sender, wanted->index, flags, (uint64_t)wanted->born_ms);
+    sender_born(sender, &gateway->connections[asker->connection]->born);
     for (struct slice id = wanted->id; remoting_batch_next(&body, &entry); id = NO_ID) {
         struct gateway_wishes wishes = {0};
         const uint32_t properties_size = put_properties(own, id, &entry, NULL, &wishes);

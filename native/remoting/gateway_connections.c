@@ -60,7 +60,7 @@ struct connection *gateway_connect(struct gateway *gateway, int fd, const struct
     if (hello) {
         connection->greeted = true;
         memcpy(connection->local, hello->local, sizeof connection->local);
-        memcpy(connection->peer, hello->peer, sizeof connection->peer);
+        connection_set_peer(connection, hello->peer);
     }
     if (!gateway_has_room(gateway, connection->peer) || epoll_ctl(gateway->poll, EPOLL_CTL_ADD, fd, &event) != 0) {
         connection_free(connection);

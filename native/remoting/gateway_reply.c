@@ -9,7 +9,6 @@
 #include "format/reserved.h"
 #include "remoting/gateway_send.h"
 
-#include <arpa/inet.h>
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -165,9 +164,9 @@ static uint32_t push(struct gateway *gateway, const struct message_ref *ref, uin
     properties_find(view.properties.data, view.properties.size, NAMES, IN_REPLY, told);
     if (!told[ID].size || !told[CORRELATION].data)
         return 0;
-    const uint8_t *const host = gateway->sender.control->settings.store_host;
-    char address[32];
-    snprintf(address, sizeof address, "/%u.%u.%u.%u:%" PRIu32, host[0], host[1], host[2], host[3], load_be32(host + 4));
+    char born[1 + RECORD_HOST_TEXT] = "/", store[1 + RECORD_HOST_TEXT] = "/"; /* as Java writes addresses */
+    record_host_write(view.born_host, born + 1);
+    record_host_write(view.store_host, store + 1);
     struct gateway_number now, number[5];
     snprintf(now.text, sizeof now.text, "%" PRIu64, clock_real_ms());
     struct remoting_header header = {.code = REPLY_PUSH};
@@ -181,8 +180,8 @@ static uint32_t push(struct gateway *gateway, const struct message_ref *ref, uin
     gateway_add_number(&header, "flag", (int32_t)view.flag, &number[3]);
     gateway_add_number(&header, "storeTimestamp", (int64_t)view.store_ms, &number[4]);
     gateway_add_text(&header, "reconsumeTimes", "0");
-    gateway_add_text(&header, "bornHost", address);
-    gateway_add_text(&header, "storeHost", address);
+    gateway_add_text(&header, "bornHost", born);
+    gateway_add_text(&header, "storeHost", store);
     remoting_field_add(&header, "properties", remote_properties(gateway, &view, &now));
     return push_to(gateway, told[ID], &header, view.body);
 }

@@ -160,7 +160,8 @@ static enum gateway_served send_one(struct gateway *gateway, const struct gatewa
         .delay_level = way.delay_level,
     };
     const uint32_t flags = (wanted->durable ? (uint32_t)SEND_FLUSH : 0) | (before ? (uint32_t)SEND_DEDUP : 0);
-    switch (sender_open(sender, wanted->index, flags, (uint64_t)wanted->born_ms, (uint32_t)stride)) {
+    const struct record_host *const from = &gateway->connections[asker->connection]->born;
+    switch (sender_open(sender, wanted->index, flags, (uint64_t)wanted->born_ms, (uint32_t)(sizeof *from + stride))) {
     case SENDER_OK:
         break;
     case SENDER_TOO_LARGE:
@@ -169,6 +170,7 @@ static enum gateway_served send_one(struct gateway *gateway, const struct gatewa
     default:
         return GATEWAY_STALLED;
     }
+    sender_born(sender, from);
     uint8_t *const at = sender_add(sender, &message);
     assert(at);
     memcpy(at, way.before, way.size);

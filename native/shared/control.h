@@ -107,6 +107,12 @@ struct settings {
     char store[3960];             /* absolute path of the store's root, NUL-terminated */
 };
 
+/* What records name as the broker. */
+static inline struct record_host control_store_host(const struct settings *settings)
+{
+    return record_host((struct slice){settings->store_host, sizeof settings->store_host});
+}
+
 struct control {
     struct segment_header header;
     struct settings settings;

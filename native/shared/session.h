@@ -13,6 +13,7 @@
 #ifndef ORBITMQ_SESSION_H
 #define ORBITMQ_SESSION_H
 
+#include "format/record_host.h"
 #include "shared/bell.h"
 #include "shared/lock.h"
 #include "shared/ring.h"
@@ -93,6 +94,7 @@ enum { SQ_SEND = 1, SQ_ATOMIC = 2 };
 enum {
     SEND_FLUSH = 1,   /* the sender will wait for the disk: tell the flush service at once */
     SEND_DEDUP = 2,   /* the properties of each message begin with an id (dedup_id.h): what was stored under it is not stored again */
+    SEND_BORN = 4,    /* a struct record_host follows the frame's head: where its messages come from. Nothing is decided by it */
 };
 struct send_frame {
     uint32_t topic;      /* index in the topic table */

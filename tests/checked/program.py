@@ -317,7 +317,7 @@ def send(broker: orbitmq.Client) -> list[orbitmq.Receipt]:
 def read(message: orbitmq.Message) -> int:
     """What a message has."""
     texts: list[str] = [message.topic, message.id, *message.keys, *message.properties.values(), message.tags or ""]
-    texts += message.user_properties.values()
+    texts += [message.born_host, *message.user_properties.values()]
     numbers = [message.queue, message.offset, message.physical_offset, message.size, message.born_ms, message.stored_ms]
     numbers += [message.flag, message.sys_flag, message.reconsume_times, message.prepared_offset]
     copy = orbitmq.Message.from_record(message.record())

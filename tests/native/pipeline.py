@@ -16,7 +16,7 @@ from orbitmq.shm.memfd import create_memfd
 from orbitmq.shm.ring import RingProducer
 from orbitmq.store import mapped_file
 from orbitmq.store.layout import StoreLayout
-from orbitmq.store.record import Record, check
+from orbitmq.store.record import Record, check, pack_host
 
 APPENDED, UNKNOWN_TOPIC, NO_PERMISSION, UNKNOWN_QUEUE, TOO_LARGE, PROPERTIES, STORE_FULL = range(1, 8)
 STORE_FAILED = 8
@@ -27,7 +27,10 @@ BATCH_REFUSED, BATCH_TOO_LARGE, BATCH_DIFFERS = 16, 19, 22
 SQ_SEND, SQ_ATOMIC = 1, 2
 SEND_FLUSH = 1
 SEND_DEDUP = 2
+SEND_BORN = 4
+HERE = ("127.0.0.1", 0)  # whence the messages of a frame come that does not say it
 FRAME = struct.Struct("=IIIIQ")
+SIZE = struct.Struct("=I")
 ATOMIC = struct.Struct("=II")
 MESSAGE = struct.Struct("=IIIIII")
 GENERATION = 77
@@ -53,6 +56,12 @@ def message(body: bytes, properties: bytes = b"", queue: int = 0, flag: int = 0)
     """One message of a frame, padded."""
     content = MESSAGE.pack(len(body), len(properties), queue, flag, 0, 0) + properties + body
     return content + bytes(-len(content) % 8)
+
+
+def born(host: tuple[str, int]) -> bytes:
+    """What follows the head of a frame that says whence its messages come; nothing if it does not."""
+    packed = pack_host(host)
+    return b"" if host is HERE else packed.ljust(20, b"\0") + SIZE.pack(len(packed))
 
 
 class Session:
@@ -87,18 +96,30 @@ class Session:
         self.ring.publish()
         lib.session_call_handler(self._pipeline.control, self._pipeline.wake, self.shape.slot)
 
-    def send(self, *messages: bytes, topic: int | None = None, topic_hash: int | None = None, flags: int = 0) -> None:
+    def send(
+        self,
+        *messages: bytes,
+        topic: int | None = None,
+        topic_hash: int | None = None,
+        flags: int = 0,
+        host: tuple[str, int] = HERE,
+    ) -> None:
         """One frame of messages."""
+        flags |= SEND_BORN * (host is not HERE)
         index = self._pipeline.topic if topic is None else topic
         name_hash = self._pipeline.topic_hash if topic_hash is None else topic_hash
-        self.put(FRAME.pack(index, name_hash, len(messages), flags, 1_700_000_000_000) + b"".join(messages))
+        self.put(FRAME.pack(index, name_hash, len(messages), flags, 1_700_000_000_000) + born(host) + b"".join(messages))
 
-    def send_atomic(self, *frames: tuple[int, list[bytes]], flags: int = 0, topic_hash: int | None = None) -> None:
+    def send_atomic(
+        self, *frames: tuple[int, list[bytes]], flags: int = 0, topic_hash: int | None = None, host: tuple[str, int] = HERE
+    ) -> None:
         """An atomic batch of frames, each a topic's index and its messages."""
         name_hash = self._pipeline.topic_hash if topic_hash is None else topic_hash
         content = b""
+        flags |= SEND_BORN * (host is not HERE)
         for topic, messages in frames:
-            content += FRAME.pack(topic, name_hash, len(messages), flags, 1_700_000_000_000) + b"".join(messages)
+            head = FRAME.pack(topic, name_hash, len(messages), flags, 1_700_000_000_000)
+            content += head + born(host) + b"".join(messages)
         total = sum(len(messages) for _, messages in frames)
         self.put(ATOMIC.pack(total, len(frames)) + content, SQ_ATOMIC)
 

@@ -14,7 +14,7 @@ from tests.native.pipeline import run
 
 def test_messages_that_are_nearly_alike(tmp_path: Path) -> None:
     """Method: messages that differ from the one before in a seeded choice of topic, properties, size of the body, flag,
-    sys_flag, time and queue, refused ones among them; each record has what was sent, and a good CRC."""
+    sys_flag, time, sender's address and queue, refused ones among them; each record has what was sent, and a good CRC."""
     seed = random.randrange(2**32)
     print(f"seed {seed}")
     rng = random.Random(seed)
@@ -24,15 +24,18 @@ def test_messages_that_are_nearly_alike(tmp_path: Path) -> None:
         topics = [(tree.topic, tree.topic_hash, "T"), (index[0], lib.topic_hash(b"U", 1), "U")]
         properties = [b"", b"TAGS\1a\2", b"TAGS\1b\2", b"TAGS\1a", b"TAGS\1a\2K\1v\2"]
         properties += [b"TAGS\1a\2K\1" + b"v" * 300, b"DELAY\0013\2"]
+        hosts = [p.HERE, ("127.0.0.1", 0), ("10.0.0.1", 40_000), ("10.0.0.1", 40_001), ("fd00::5", 40_000), ("::1", 0)]
         handler, writer, session = tree.handler(), tree.writer(), tree.session(window=1024)
         sent, expected = 0, []
-        topic, time_ms = topics[0], 1_700_000_000_000
+        topic, time_ms, host = topics[0], 1_700_000_000_000, p.HERE
         text, size, flag, sys_flag, queue = properties[1], 100, 0, 0, 0
         while sent < 600:
             if rng.random() < 0.3:
                 topic = rng.choice(topics)
             if rng.random() < 0.3:
                 time_ms += rng.randrange(3)
+            if rng.random() < 0.3:
+                host = rng.choice(hosts)
             frame = []
             for _ in range(rng.randrange(1, 9)):
                 if rng.random() < 0.3:
@@ -49,9 +52,11 @@ def test_messages_that_are_nearly_alike(tmp_path: Path) -> None:
                 content = p.MESSAGE.pack(size, len(text), queue, flag, sys_flag, 0) + text + body
                 frame.append(content + bytes(-len(content) % 8))
                 if queue < 4 and not text.startswith(b"DELAY"):
-                    expected.append((topic[2], body, text.rstrip(b"\2"), queue, flag, sys_flag & 1, time_ms))
+                    told = sys_flag & 1 | 0x10 * (":" in host[0])
+                    expected.append((topic[2], body, text.rstrip(b"\2"), queue, flag, told, time_ms, host))
             sent += len(frame)
-            session.put(p.FRAME.pack(topic[0], topic[1], len(frame), 0, time_ms) + b"".join(frame))
+            head = p.FRAME.pack(topic[0], topic[1], len(frame), p.SEND_BORN * (host is not p.HERE), time_ms)
+            session.put(head + p.born(host) + b"".join(frame))
             run(handler, writer)
         found = [
             (
@@ -62,6 +67,7 @@ def test_messages_that_are_nearly_alike(tmp_path: Path) -> None:
                 record.flag,
                 record.sys_flag,
                 record.born_ms,
+                record.born_host,
             )
             for record in tree.records()
         ]

@@ -99,8 +99,13 @@ def test_a_topic_without_write_permission(tmp_path: Path) -> None:
         p.FRAME.pack(0, 0, 1, 0, 0) + p.MESSAGE.pack(2**32 - 1, 0, 0, 0, 0, 0),
         p.FRAME.pack(0, 0, 1, 0, 0) + p.MESSAGE.pack(0, 2**32 - 8, 0, 0, 0, 0),
         p.FRAME.pack(0, 0, 1, 0, 0) + p.MESSAGE.pack(2**31, 2**31, 0, 0, 0, 0),
+        p.FRAME.pack(0, 0, 0, p.SEND_BORN, 0) + p.born(("fd00::5", 1))[:-1],
+        *(
+            p.FRAME.pack(0, 0, 1, p.SEND_BORN, 0) + bytes(20) + p.SIZE.pack(size) + p.message(b"x")
+            for size in (0, 7, 16, 21, 2**32 - 1)
+        ),
     ],
-    ids=["empty", "short", "no message", "count", "body size", "properties size", "sum of sizes"],
+    ids=["empty", "short", "no message", "count", "body size", "properties size", "sum of sizes", "half a host", *"abcde"],
 )
 def test_a_frame_that_contradicts_itself_ends_its_session_only(tmp_path: Path, content: bytes) -> None:
     """Goal: lengths beyond the record are never believed; another session continues."""
@@ -113,6 +118,31 @@ def test_a_frame_that_contradicts_itself_ends_its_session_only(tmp_path: Path, c
         assert hostile.state == FAULTY
         assert honest.state == READY
         assert [verdict.code for verdict in honest.verdicts()] == [p.APPENDED]
+
+
+@pytest.mark.parametrize("host", ["10.0.0.1", "fd00::5"])
+def test_where_messages_come_from(tmp_path: Path, host: str) -> None:
+    """A frame says it, for each of its messages, also of an atomic batch; what says nothing comes from this machine. The
+    largest record is as large with either."""
+    with p.pipeline(tmp_path, message_max=32 << 10) as tree:
+        handler, writer, session = tree.handler(), tree.writer(), tree.session(sq_capacity=1 << 19)
+        told = (host, 40_000)
+        room = (32 << 10) - 91 - 1 - 20 - 12 * (":" in host)
+        bodies = [b"a", b"b", b"c", b"d", b"e", bytes(room)]
+        session.send(p.message(bodies[0]))
+        session.send(p.message(bodies[1]), p.message(bodies[2]), host=told)
+        session.send_atomic((tree.topic, [p.message(bodies[3]), p.message(bodies[4])]), host=told)
+        session.send(p.message(bodies[5]), host=told)
+        session.send(p.message(bytes(room + 1)), host=told)
+        session.send(p.message(b"last"))
+        run(handler, writer)
+        *stored, refused, last = session.verdicts()
+        assert (refused.code, refused.detail, last.code) == (p.TOO_LARGE, 32 << 10, p.APPENDED)
+        records = tree.records()
+        assert [bytes(record.body) for record in records] == [*bodies, b"last"]
+        assert [record.born_host for record in records] == [p.HERE, *[told] * 5, p.HERE]
+        assert [each.physical_offset for each in stored] == [record.physical_offset for record in records[:-1]]
+        assert records[5].size == 32 << 10
 
 
 def test_random_bytes_in_the_ring(tmp_path: Path) -> None:

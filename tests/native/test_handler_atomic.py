@@ -105,6 +105,7 @@ def test_a_handler_sleeps_while_a_batch_does_not_fit(tmp_path: Path) -> None:
         p.ATOMIC.pack(2**32 - 1, 1) + p.FRAME.pack(0, 0, 1, 0, 0) + p.message(b"x"),
         p.ATOMIC.pack(2, 1) + p.FRAME.pack(0, 0, 0, 0, 0),
         p.ATOMIC.pack(1, 1) + p.FRAME.pack(0, 0, 2, 0, 0) + p.message(b"x") * 2,
+        p.ATOMIC.pack(1, 1) + p.FRAME.pack(0, 0, 1, p.SEND_BORN, 0) + bytes(20) + p.SIZE.pack(9) + p.message(b"x"),
         p.ATOMIC.pack(1, 2**32 - 1) + p.FRAME.pack(0, 0, 0, 0, 0) * 3,
         pytest.param(p.ATOMIC.pack(65, 1) + p.FRAME.pack(0, 0, 65, 0, 0) + p.message(b"x") * 65, id="above the window"),
     ],

@@ -86,7 +86,8 @@ def test_what_it_becomes(tmp_path: Path, retries: int) -> None:
         tree = Tree(pipeline, retries)
         for n in range(20):
             properties = b"colour\1blue\2TAGS\1a" if n % 2 else b""
-            tree.send(p.message(b"%d" % n, properties, queue=n % 4, flag=n))
+            host = (p.HERE, ("10.0.0.1", n), ("fd00::5", n))[n % 3]
+            tree.send(p.message(b"%d" % n, properties, queue=n % 4, flag=n), host=host)
         most_tried = 0
         for _ in range(300):
             given = rng.choice([each for each in pipeline.records() if each.topic != DELAY_TOPIC])
@@ -152,7 +153,8 @@ def test_with_what_it_was(tmp_path: Path) -> None:
             properties = b"\2".join(pieces) + rng.choice((b"", b"\2"))
             level, most = rng.choice((-1, 0, 3, 99, INT_MAX)), rng.choice((-1, 0, 2, 16))
             tries = rng.choice((0, 1, 2, 16, INT_MAX))
-            assert tree.send(again(b"body", properties, level, most, tries, 5), **send).code == p.APPENDED
+            host = rng.choice((p.HERE, ("10.0.0.1", 40_000), ("fd00::5", 40_000)))
+            assert tree.send(again(b"body", properties, level, most, tries, 5), **send, host=host).code == p.APPENDED
             made = pipeline.records()[-1]
             kept = dict(each.decode().split("\1", 1) for each in mine if each[:1] not in (b"", b"x", b"\1", b"z"))
             expected = {**kept, **dict(each.decode().split("\1") for each in first), "WAIT": "false"}
@@ -162,7 +164,9 @@ def test_with_what_it_was(tmp_path: Path) -> None:
                 expected |= {"DELAY": str(queue + 1), "REAL_TOPIC": "%RETRY%g", "REAL_QID": "1"}
             said = {name: value for name, value in made.properties.items() if name != "__CRC32#"}
             assert (made.topic, made.queue_id, said) == (topic, queue, expected)
-            assert (made.reconsume_times, made.flag, made.sys_flag, bytes(made.body)) == (tries, 7, 1, b"body")
+            told = 1 | 0x10 * (":" in host[0])
+            assert (made.reconsume_times, made.flag, made.sys_flag, bytes(made.body)) == (tries, 7, told, b"body")
+            assert made.born_host == host
 
 
 def test_what_comes_again_is_refused(tmp_path: Path) -> None:

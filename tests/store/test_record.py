@@ -5,8 +5,10 @@ where the readable memory ends (a page without access follows), so that reading 
 """
 
 import ctypes
+import ipaddress
 import mmap
 import random
+import socket
 import struct
 import zlib
 
@@ -30,13 +32,21 @@ FOREIGN = bytes.fromhex(
 )
 U32 = st.integers(0, 2**32 - 1)
 U64 = st.integers(0, 2**64 - 1)
-OUR_FLAGS = st.integers(0, 2**32 - 1).map(lambda flags: flags & ~0x30)  # we write IPv4 hosts only
+OUR_FLAGS = st.integers(0, 2**32 - 1).map(lambda flags: flags & ~0x30)  # those two say what the hosts are
 NAMES = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\1\2"), min_size=1, max_size=10)
 PROPERTIES = st.dictionaries(NAMES.filter(lambda name: name != record.CRC_PROPERTY), NAMES, max_size=5)
 TOPICS = st.text("abcXYZ019_-%|", max_size=127)
 BODIES = st.binary(max_size=700)
 PORTS = st.integers(0, 65535)
-HOSTS = st.tuples(st.ip_addresses(v=4).map(str), PORTS)
+HOSTS = st.tuples(st.ip_addresses().map(lambda address: written(address.packed)), PORTS)
+
+
+def written(packed: bytes) -> str:
+    return socket.inet_ntop(socket.AF_INET if len(packed) == 4 else socket.AF_INET6, packed)
+
+
+def packed_host(address: str, port: int) -> bytes:
+    return ipaddress.ip_address(address).packed + struct.pack(">I", port)
 
 
 def model(
@@ -58,13 +68,18 @@ def model(
 ) -> bytes:
     """A record of OrbitMQ's in plain Python."""
     own = properties + b"\2" if properties else b""
-    hosts = [bytes(int(part) for part in host.split(".")) + struct.pack(">I", port) for host, port in (born_host, store_host)]
+    hosts = [packed_host(*host) for host in (born_host, store_host)]
+    wider = [len(host) - 8 for host in hosts]
+    sys_flag |= 0x10 * (wider[0] > 0) | 0x20 * (wider[1] > 0)
     name = topic.encode()
     record_bytes = (
-        struct.pack(">II", 91 + len(body) + len(name) + len(own) + 20, 0xDAA320A7)
+        struct.pack(">II", 91 + sum(wider) + len(body) + len(name) + len(own) + 20, 0xDAA320A7)
         + struct.pack(">III", zlib.crc32(body) & 0x7FFFFFFF, queue_id, flag)
         + struct.pack(">QQI", queue_offset, physical_offset, sys_flag)
-        + struct.pack(">Q8sQ8s", born_ms, hosts[0], store_ms, hosts[1])
+        + struct.pack(">Q", born_ms)
+        + hosts[0]
+        + struct.pack(">Q", store_ms)
+        + hosts[1]
         + struct.pack(">IQ", reconsume_times, prepared_offset)
         + struct.pack(">I", len(body))
         + body
@@ -159,16 +174,22 @@ def test_ours_is_the_models(topic: str, body: bytes, properties: dict[str, str],
     assert made == model(topic, body, properties=packed, **rest)  # type: ignore[arg-type]
     found = good(record.check(CLIFF.put(made), physical_offset=rest["physical_offset"]))
     assert (found.topic, bytes(found.body), found.properties) == (topic, body, properties)
-    assert {name: getattr(found, name) for name in rest} == rest
+    assert {name: getattr(found, name) for name in rest} == {**rest, "sys_flag": found.sys_flag}
+    six = [":" in host[0] for host in (found.born_host, found.store_host)]
+    assert found.sys_flag == rest["sys_flag"] | 0x10 * six[0] | 0x20 * six[1]
+    assert MessageId.parse(str(found.message_id)) == found.message_id
 
 
 @pytest.mark.parametrize("size", [0, 1, 15, 16, 511, 512, 513, 4096, 65537, 1 << 20])
-def test_body_sizes(size: int) -> None:
-    """Both ways of computing the record's CRC, around the size where they change."""
+@pytest.mark.parametrize("born", ["127.0.0.1", "fd00::5"])
+@pytest.mark.parametrize("stored", ["10.1.2.3", "fd00::6"])
+def test_body_sizes(size: int, born: str, stored: str) -> None:
+    """Both ways of computing the record's CRC, around the size where they change; and each place of the last hole."""
     body = random.Random(size).randbytes(size)
     rest = {"queue_offset": 2**40 + 1, "physical_offset": 2**41 + 3, "store_ms": 1_700_000_000_123}
-    made = record.encode("orders", body, properties=b"TAGS\1paid", **rest)
-    assert made == model("orders", body, properties=b"TAGS\1paid", **rest)
+    where = {"born_host": (born, 40_000), "store_host": (stored, 10_911)}
+    made = record.encode("orders", body, properties=b"TAGS\1paid", **rest, **where)
+    assert made == model("orders", body, properties=b"TAGS\1paid", **rest, **where)
     good(record.check(made, physical_offset=2**41 + 3))
 
 
@@ -186,10 +207,12 @@ def test_trailing_separator_is_dropped() -> None:
 
 @pytest.mark.parametrize("body_size", [3, 600])
 @pytest.mark.parametrize("properties", [b"", b"TAGS\1paid\2KEYS\1o-1"])
-def test_any_flipped_bit_is_found(body_size: int, properties: bytes) -> None:
+@pytest.mark.parametrize("born", ["127.0.0.1", "fd00::5"])
+def test_any_flipped_bit_is_found(body_size: int, properties: bytes, born: str) -> None:
     """Every bit of a record of OrbitMQ's, those of the CRC property included."""
-    whole = record.encode("orders", bytes(range(200)) * 3, properties=properties, physical_offset=4096, store_ms=77)
-    whole = record.encode("orders", whole[:body_size], properties=properties, physical_offset=4096, store_ms=77)
+    rest = {"properties": properties, "physical_offset": 4096, "store_ms": 77, "born_host": (born, 40_000)}
+    whole = record.encode("orders", bytes(range(200)) * 3, **rest)
+    whole = record.encode("orders", whole[:body_size], **rest)
     view = CLIFF.put(whole)
     for at in range(len(whole)):
         for bit in range(8):

@@ -1,0 +1,185 @@
+"""Goal: a record names the client that has sent it, as RocketMQ's does: by address and port, of IPv6 with 16 bytes of address.
+So does every record that is made of it.
+
+Method: clients of the readable model, at 127.0.0.1 and at ::1, send in every way that there is; the records are read by
+OrbitMQ's own consumer, by its commands, and over the socket.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import orbitmq
+from orbitmq.store import record as records_on_disk
+from orbitmq.store.halves import HALF_TOPIC
+from tests.actors.remoting_client import Remote, Said, records
+from tests.actors.remoting_kinds import Secure, copied_certificate
+from tests.actors.test_gateway import indexed, stored
+from tests.actors.test_gateway_batches import SEND_BATCH, Entry, body_of
+from tests.actors.test_gateway_delays import LEVELS_TOPIC
+from tests.actors.test_gateway_look_ups import BY_PLACE, by_key
+from tests.actors.test_gateway_requests import PUSH, ask, beat, reply
+from tests.actors.test_gateway_sendback import DEAD, RETRY, comes, give_back
+from tests.actors.test_gateway_transactions import COMMIT, begin, end
+from tests.cli.commands import run
+from tests.trees import small_broker
+
+SUCCESS, ILLEGAL = 0, 13
+ADDRESSES = {"127.0.0.1": 0, "::1": 1}
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[orbitmq.Broker]:
+    with small_broker(tmp_path / "store", listen="127.0.0.1:0;[::1]:0") as broker:
+        broker.create_topic("t", 2)
+        yield broker
+
+
+@pytest.fixture(params=ADDRESSES)
+def remote(broker: orbitmq.Broker, request: pytest.FixtureRequest) -> Iterator[Remote]:
+    with at(broker, request.param) as remote:
+        yield remote
+
+
+def at(broker: orbitmq.Broker, host: str) -> Remote:
+    return Remote(broker.status().addresses[ADDRESSES[host]], host=host)
+
+
+def named(remote: Remote) -> str:
+    """The client, as a record names it."""
+    host, port = remote.socket.getsockname()[:2]
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def senders(broker: orbitmq.Broker, topic: str = "t") -> list[str]:
+    return [message.born_host for message in stored(broker, topic)]
+
+
+def hosts(said: Said) -> list[str]:
+    """Of the records of an answer."""
+    found = []
+    for data in records(said.body):
+        record = records_on_disk.parse(data)
+        assert isinstance(record, records_on_disk.Record)
+        host, port = record.born_host
+        assert record.sys_flag & 0x10 == 0x10 * (":" in host)
+        found.append(f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
+    return found
+
+
+def test_who_has_sent(broker: orbitmq.Broker, remote: Remote) -> None:
+    """Each client beside the others, also in a batch; a local one has no address."""
+    wanted = []
+    with at(broker, "127.0.0.1") as other, at(broker, "::1") as third, broker.producer() as producer:
+        for number in range(6):
+            client = (remote, other, third)[number % 3]
+            assert client.send("t", b"%d" % number).code == SUCCESS
+            producer.send("t", b"local", queue=0)
+            entries = [Entry(b"in a batch"), Entry(b"as well")]
+            assert client.ask(SEND_BATCH, body_of(entries), **client.send_fields("t", 0, m="true")).code == SUCCESS
+            wanted += [named(client), "127.0.0.1:0", named(client), named(client)]
+    assert senders(broker) == wanted
+
+
+def test_where_it_is_shown(broker: orbitmq.Broker, remote: Remote) -> None:
+    """By the library, in tables, by the commands; and over the socket: to pulls and look-ups by place and by key."""
+    sent = remote.send("t", b"body", properties=b"KEYS\1k\2")
+    indexed(broker)
+    wanted = named(remote)
+    (message,) = stored(broker)
+    assert message.born_host == orbitmq.Message.from_record(message.record()).born_host == wanted
+    assert (bytes(message), message.id) == (b"body", sent.fields["msgId"])
+    with broker.consumer(None, topics=["t"], start="earliest") as consumer:
+        table = consumer.poll_arrow(1, timeout=10, columns=["born_host"])
+        assert table.to_pydict() == {"born_host": [wanted]}
+    assert hosts(remote.pull("t", 0, 0)) == hosts(remote.ask(BY_PLACE, offset=message.physical_offset)) == [wanted]
+    assert hosts(by_key(remote, "k")) == [wanted]
+    shown = run("show", message.id, "--name", broker.name)
+    assert f"sent from {wanted}" in " ".join(shown.stdout.split()), shown
+    assert json.loads(run("show", message.id, "--json", "--name", broker.name).stdout)["born_host"] == wanted
+
+
+def test_what_is_made_of_it(broker: orbitmq.Broker, remote: Remote) -> None:
+    """Messages that wait for their time, halves of transactions, retries and dead letters, and what each of them becomes."""
+    wanted = named(remote)
+    assert remote.send("t", b"later", properties=b"DELAY\0011\2").code == SUCCESS
+    end(remote, begin(remote, "id"), COMMIT)
+    first, second = comes(broker, "t", 2)
+    assert {first.born_host, second.born_host} == {wanted}
+    assert senders(broker, LEVELS_TOPIC) == senders(broker, HALF_TOPIC) == [wanted]
+    with at(broker, "127.0.0.1") as other:
+        assert give_back(other, first.physical_offset, 1).code == give_back(other, first.physical_offset, -1).code == SUCCESS
+        (retry,) = comes(broker, RETRY)
+        assert give_back(other, retry.physical_offset, -1).code == SUCCESS
+    comes(broker, DEAD, 2)
+    assert senders(broker, RETRY) == [wanted] and senders(broker, DEAD) == [wanted] * 2
+    assert senders(broker, LEVELS_TOPIC) == [wanted] * 2
+
+
+def test_who_gives_it_back_with_what_it_was(broker: orbitmq.Broker, remote: Remote) -> None:
+    """Then it is a send of its own, as RocketMQ has it."""
+    with at(broker, "127.0.0.1") as other:
+        first = other.send("t", b"body")
+        give_back(other, int(first.fields["msgId"][-16:], 16), -1)
+    said = remote.send(RETRY, b"body", properties=b"RETRY_TOPIC\1t\2", j=1)
+    assert said.code == SUCCESS, said.remark
+    comes(broker, RETRY)
+    assert senders(broker, RETRY) == [named(remote)]
+
+
+def test_work_that_fails(broker: orbitmq.Broker, remote: Remote) -> None:
+    """The retry that the broker makes for its own workers."""
+    assert remote.send("t", b"body").code == SUCCESS
+    with broker.worker("billing", ["t"], max_tries=1) as worker:
+        (job,) = worker.take(1)
+        job.fail(ValueError("no"))
+        worker.flush()
+        comes(broker, DEAD)
+    assert senders(broker, DEAD) == [named(remote)]
+
+
+def test_who_replies(broker: orbitmq.Broker, remote: Remote) -> None:
+    """The asker is told, in Java's form."""
+    with at(broker, "127.0.0.1") as asker:
+        beat(asker, "1@a")
+        ask(asker, "1@a", "c1", b"how much?")
+        assert reply(remote, "1@a", "c1", b"3.20").code == SUCCESS
+        said = asker.asked()
+        assert (said.code, said.fields["bornHost"]) == (PUSH, f"/{named(remote)}")
+        assert said.fields["storeHost"] == f"/{broker.status().addresses[0]}"
+
+
+def test_the_largest_message(tmp_path: Path) -> None:
+    """A record of IPv6 is 12 bytes larger, and the limit is the record's."""
+    limit = 64 << 10
+    with small_broker(tmp_path, listen="127.0.0.1:0;[::1]:0", message_max=limit) as broker:
+        broker.create_topic("t", 1)
+        for host, more in (("127.0.0.1", 0), ("::1", 12)):
+            room = limit - 91 - 20 - 1 - more
+            with at(broker, host) as remote:
+                assert remote.send("t", bytes(room)).code == SUCCESS
+                assert remote.send("t", bytes(room + 1)).code == ILLEGAL
+        assert [message.size for message in stored(broker)] == [limit] * 2
+
+
+def test_ipv4_at_an_address_for_both(tmp_path: Path) -> None:
+    """Its address is of IPv4."""
+    with small_broker(tmp_path, listen="[::]:0") as broker:
+        broker.create_topic("t", 1)
+        port = broker.status().addresses[0].rpartition(":")[2]
+        with Remote(f"127.0.0.1:{port}") as remote, Remote(f"[::1]:{port}", host="::1") as other:
+            assert remote.send("t", b"4").code == other.send("t", b"6").code == SUCCESS
+            assert senders(broker) == [named(remote), named(other)]
+
+
+def test_behind_tls(tmp_path: Path) -> None:
+    """The client's address, not that of the process that decrypts."""
+    with small_broker(tmp_path / "store", listen="[::1]:0", **copied_certificate(tmp_path)) as broker:
+        broker.create_topic("t", 1)
+        with Secure(broker.status().listens, host="::1") as remote:
+            assert remote.send("t", b"x").code == SUCCESS
+            assert senders(broker) == [named(remote)]
