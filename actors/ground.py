@@ -33,7 +33,9 @@ from orbitmq.shm.random_number import random_number
 from orbitmq.shm.segment_owner import SegmentOwner, remove_dead
 from orbitmq.shm.topic_table import QueueKey, TopicTable
 from orbitmq.store import abort, access, atomic_file, commits, delays, kept, settings_file, work_files
+from orbitmq.store.listen_address import LOCAL
 from orbitmq.store.lock import StoreLock
+from orbitmq.store.record import stored_host
 from orbitmq.store.recovery.report import RecoveryReport
 from orbitmq.store.tree_settings import OWN_LANES, TreeSettings
 
@@ -102,7 +104,7 @@ class Ground:
         listener = Listener.open(settings)
         core = core_settings(settings)
         if listener is not None:
-            core.store_host = store_host(listener.broker)
+            core.store_host = stored_host(store_host(listener.broker))
         core.untouched = asked
         if report.damage is not None:
             core.read_only = lib.READ_ONLY_DAMAGED
@@ -298,7 +300,7 @@ def core_settings(settings: TreeSettings) -> Any:
     core.retention_bytes = settings.retention_bytes
     core.dedup_window_ms, core.dedup_ids = files.dedup_window_s * 1000, files.dedup_ids
     # RocketMQ writes the broker's address and port here. This broker serves one machine: 127.0.0.1, port 10911.
-    core.store_host = bytes([127, 0, 0, 1, 0, 0, 0x2A, 0x9F])
+    core.store_host = stored_host((LOCAL, 10911))
     core.supervisor_pid = os.getpid()
     core.store = os.fsencode(settings.layout.root)
     return core

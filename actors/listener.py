@@ -5,12 +5,14 @@ one."""
 from __future__ import annotations
 
 import socket
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
+from ipaddress import ip_address
 from typing import NamedTuple
 
 from orbitmq.errors import SettingError
 from orbitmq.store.listen_address import LOCAL, WILD, ListenAddress, listen_address
 from orbitmq.store.listen_place import GATEWAY, VIP_BELOW, ListenPlace, listen_places
+from orbitmq.store.record import Host
 from orbitmq.store.tree_settings import TreeSettings
 
 PAIRS = 64  # how many ports of a broker are tried, if it may have any, until the one for its VIP channel is free, too
@@ -84,12 +86,9 @@ def _bound(listener: socket.socket) -> ListenAddress:
     return ListenAddress(host, port)
 
 
-def store_host(address: ListenAddress) -> bytes:
-    """What records name as the broker: readers of a message id dial it. Eight bytes, so IPv4 only; instead of an address that
-    no client could dial, that of this machine for itself."""
-    packed = socket.inet_aton(LOCAL)
-    with suppress(OSError):
-        packed = socket.inet_aton(address.host)
-    if packed == bytes(4):
-        packed = socket.inet_aton(LOCAL)
-    return packed + address.port.to_bytes(4, "big")
+def store_host(address: ListenAddress) -> Host:
+    """What records name as the broker: readers of a message id dial it. Instead of all addresses, which no client could dial,
+    that of this machine for itself."""
+    host = ip_address(address.host.partition("%")[0])
+    host = getattr(host, "ipv4_mapped", None) or host
+    return (LOCAL if host.is_unspecified else str(host)), address.port

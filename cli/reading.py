@@ -145,7 +145,7 @@ def find(
 
 
 def show(
-    message_id: Annotated[str, typer.Argument(metavar="ID", help="The 32 hex digits of a receipt.")],
+    message_id: Annotated[str, typer.Argument(metavar="ID", help="The id in a receipt: 32 hex digits, or 56.")],
     as_json: Json = False,
     name: Name = None,
     store: Store = None,

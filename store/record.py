@@ -185,8 +185,8 @@ def encode(
             "reconsume_times": reconsume_times,
             "born_ms": born_ms,
             "prepared_offset": prepared_offset,
-            "born_host": _host_of(born_host),
-            "store_host": _host_of(store_host),
+            "born_host": stored_host(born_host),
+            "store_host": stored_host(store_host),
         },
     )
     size = lib.record_image_size(parts)
@@ -235,9 +235,10 @@ def pack_host(host: Host) -> bytes:
         ) from None
 
 
-def _host_of(host: Host) -> dict[str, bytes | int]:
-    packed = pack_host(host)
-    return {"data": packed, "size": len(packed)}
+def stored_host(host: Host) -> dict[str, bytes | int]:
+    """struct record_host of native/format/record_host.h. Raises: as pack_host."""
+    data = pack_host(host)
+    return {"data": data, "size": len(data)}
 
 
 def _host(stored: memoryview) -> Host:

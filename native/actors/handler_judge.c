@@ -69,7 +69,7 @@ struct record_parts handler_parts(const struct handler *handler, const struct ju
         .sys_flag = record_body_flag(message->sys_flag),
         .born_ms = frame->head.born_ms,
         .born_host = frame->born,
-        .store_host = control_store_host(&handler->tree->control->settings),
+        .store_host = handler->tree->control->settings.store_host,
     };
     return parts;
 }

@@ -103,7 +103,7 @@ static struct record_parts describe_op(const struct handler *handler, const stru
         .body_size = (uint32_t)snprintf(body, room, "%" PRIu64, half),
         .born_ms = frame->head.born_ms,
         .born_host = RECORD_HOST_LOCAL,
-        .store_host = control_store_host(&handler->tree->control->settings),
+        .store_host = handler->tree->control->settings.store_host,
     };
     return parts;
 }

@@ -140,7 +140,7 @@ enum retry_result retry_make(const struct settings *settings, const struct topic
     parts->born_ms = view->born_ms;
     parts->properties = properties;
     parts->born_host = record_host(view->born_host);
-    parts->store_host = control_store_host(settings);
+    parts->store_host = settings->store_host;
     struct failed shown = *failed;
     for (;; shown.reason = shown.digest = (struct slice){0}) {
         parts->properties_size = make_properties(&shown, image, properties);

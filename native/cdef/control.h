@@ -11,7 +11,7 @@ struct settings {
     uint64_t log_file_size, lane_capacity;
     uint32_t queue_file_units, index_slots, index_entries, lanes, message_max, flush_interval_ms, flush_every_message;
     uint32_t go_on_unsynced, read_only, untouched, own_lanes, together, spin_us;
-    uint8_t store_host[8];
+    struct record_host store_host;
     uint32_t supervisor_pid, retention_hours;
     uint64_t retention_bytes;
     uint32_t dedup_window_ms, dedup_ids;

@@ -1,7 +1,3 @@
-struct record_host {
-    uint8_t data[20];
-    uint32_t size;
-};
 struct record_parts {
     const uint8_t *topic;
     const uint8_t *properties;

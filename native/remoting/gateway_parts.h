@@ -40,7 +40,7 @@ enum gateway_ask { GATEWAY_SEND = 10, GATEWAY_PULL = 11, GATEWAY_MAX_OFFSET = 30
 #define CONNECTION_LINE (UINT32_MAX - 2)
 #define CONNECTION_RELAY (UINT32_C(1) << 30) /* added to the index of the client's connection */
 #define GATEWAY_ID_MAX 64u   /* of a UNIQ_KEY that is told again in the answer */
-#define GATEWAY_ID_ROOM 33u  /* for the id of a message in an answer, and what follows it */
+#define GATEWAY_ID_ROOM 57u  /* for the id of a message in an answer, and what follows it */
 
 /* Who is to be answered. */
 struct gateway_asker {

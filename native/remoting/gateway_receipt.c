@@ -1,10 +1,9 @@
 /* The answers to sends, when their verdicts have come: receipts and refusals. */
+#include "base/bytes.h"
 #include "base/crash_point.h"
 #include "remoting/gateway_parts.h"
 
 #include <stdio.h>
-
-#define ID_SIZE 32u /* of a message, in hexadecimal digits */
 
 /* RocketMQ's code for a verdict that is no receipt. Java's producer tries another broker, or this one again, after 14, 16 and 17. */
 static const struct refused {
@@ -67,24 +66,28 @@ static void refuse(struct gateway *gateway, const struct gateway_sent *sent, uin
     gateway_refuse(gateway, &sent->asker, how->code, sent->count > 1 ? text : how->why);
 }
 
-/* The id of a stored message: the address that readers of it may dial, and its place. */
-static void write_id(char *id, const uint8_t *host, uint64_t offset)
+/* The id of a stored message: the address that readers of it may dial, and its place. Returns what is behind it. */
+static char *write_id(char *id, const struct record_host *host, uint64_t offset)
 {
     static const char digits[] = "0123456789ABCDEF";
-    for (uint32_t i = 0; i < ID_SIZE / 2; i++) {
-        const uint32_t byte = i < 8 ? host[i] : (uint32_t)(offset >> (8 * (15 - i))) & 0xFF;
-        id[2 * i] = digits[byte >> 4];
-        id[2 * i + 1] = digits[byte & 15];
+    uint8_t raw[RECORD_HOST_V6 + 8];
+    memcpy(raw, host->data, host->size);
+    store_be64(raw + host->size, offset);
+    static_assert(GATEWAY_ID_ROOM > 2 * sizeof raw, "an id, and what follows it");
+    for (uint32_t i = 0; i < host->size + 8; i++) {
+        *id++ = digits[raw[i] >> 4];
+        *id++ = digits[raw[i] & 15];
     }
+    return id;
 }
 
 static void tell(struct gateway *gateway, const struct gateway_sent *sent)
 {
     struct gateway_number queue, offset;
+    char *id = gateway->ids;
     for (uint32_t i = 0; i < sent->count; i++) {
-        char *const id = gateway->ids + i * GATEWAY_ID_ROOM;
-        write_id(id, gateway->sender.control->settings.store_host, verdict_of(gateway, sent, i).physical_offset);
-        id[ID_SIZE] = i + 1 < sent->count ? ',' : 0;
+        id = write_id(id, &gateway->sender.control->settings.store_host, verdict_of(gateway, sent, i).physical_offset);
+        *id++ = i + 1 < sent->count ? ',' : 0;
     }
     struct remoting_header *const answer = gateway_begin(gateway, GATEWAY_SUCCESS, NULL);
     gateway_add_text(answer, "msgId", gateway->ids);

@@ -98,7 +98,7 @@ struct settings {
     uint32_t own_lanes;           /* OWN_LANES; 0: a test has no such actors */
     uint32_t together;            /* 1: the writer is stepped by a process that sleeps behind the bell of handler 0 (stages.h) */
     uint32_t spin_us;             /* how long an idle stage spins before it sleeps; 0 if cores are short */
-    uint8_t store_host[8];
+    struct record_host store_host; /* what records name as the broker */
     uint32_t supervisor_pid;
     uint32_t retention_hours;     /* of topics without a time of their own; 0: for ever */
     uint64_t retention_bytes;     /* of the CommitLog's files; 0: any number */
@@ -106,12 +106,6 @@ struct settings {
     uint32_t dedup_ids;           /* how many it remembers at most */
     char store[3960];             /* absolute path of the store's root, NUL-terminated */
 };
-
-/* What records name as the broker. */
-static inline struct record_host control_store_host(const struct settings *settings)
-{
-    return record_host((struct slice){settings->store_host, sizeof settings->store_host});
-}
 
 struct control {
     struct segment_header header;

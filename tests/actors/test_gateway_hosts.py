@@ -1,8 +1,9 @@
-"""Goal: a record names the client that has sent it, as RocketMQ's does: by address and port, of IPv6 with 16 bytes of address.
-So does every record that is made of it.
+"""Goal: a record names the client that has sent it, and the broker, as RocketMQ's does: by address and port, of IPv6 with 16
+bytes of address. So does every record that is made of it.
 
 Method: clients of the readable model, at 127.0.0.1 and at ::1, send in every way that there is; the records are read by
-OrbitMQ's own consumer, by its commands, and over the socket.
+OrbitMQ's own consumer, by its commands, and over the socket. Java's client does so in tests/interop/test_ipv6.py. Also of
+actors/listener.py.
 """
 
 from __future__ import annotations
@@ -14,8 +15,11 @@ from pathlib import Path
 import pytest
 
 import orbitmq
+from orbitmq.actors.listener import store_host
+from orbitmq.errors import MessageTooLarge
 from orbitmq.store import record as records_on_disk
 from orbitmq.store.halves import HALF_TOPIC
+from orbitmq.store.listen_address import ListenAddress
 from tests.actors.remoting_client import Remote, Said, records
 from tests.actors.remoting_kinds import Secure, copied_certificate
 from tests.actors.test_gateway import indexed, stored
@@ -24,11 +28,12 @@ from tests.actors.test_gateway_delays import LEVELS_TOPIC
 from tests.actors.test_gateway_look_ups import BY_PLACE, by_key
 from tests.actors.test_gateway_requests import PUSH, ask, beat, reply
 from tests.actors.test_gateway_sendback import DEAD, RETRY, comes, give_back
-from tests.actors.test_gateway_transactions import COMMIT, begin, end
+from tests.actors.test_gateway_transactions import COMMIT, END, begin, end
 from tests.cli.commands import run
 from tests.trees import small_broker
 
 SUCCESS, ILLEGAL = 0, 13
+LIMIT = 64 << 10
 ADDRESSES = {"127.0.0.1": 0, "::1": 1}
 
 
@@ -155,15 +160,14 @@ def test_who_replies(broker: orbitmq.Broker, remote: Remote) -> None:
 
 def test_the_largest_message(tmp_path: Path) -> None:
     """A record of IPv6 is 12 bytes larger, and the limit is the record's."""
-    limit = 64 << 10
-    with small_broker(tmp_path, listen="127.0.0.1:0;[::1]:0", message_max=limit) as broker:
+    with small_broker(tmp_path, listen="127.0.0.1:0;[::1]:0", message_max=LIMIT) as broker:
         broker.create_topic("t", 1)
         for host, more in (("127.0.0.1", 0), ("::1", 12)):
-            room = limit - 91 - 20 - 1 - more
+            room = LIMIT - 91 - 20 - 1 - more
             with at(broker, host) as remote:
                 assert remote.send("t", bytes(room)).code == SUCCESS
                 assert remote.send("t", bytes(room + 1)).code == ILLEGAL
-        assert [message.size for message in stored(broker)] == [limit] * 2
+        assert [message.size for message in stored(broker)] == [LIMIT] * 2
 
 
 def test_ipv4_at_an_address_for_both(tmp_path: Path) -> None:
@@ -183,3 +187,105 @@ def test_behind_tls(tmp_path: Path) -> None:
         with Secure(broker.status().listens, host="::1") as remote:
             assert remote.send("t", b"x").code == SUCCESS
             assert senders(broker) == [named(remote)]
+
+
+# ---- the broker
+
+
+@pytest.fixture
+def six(tmp_path: Path) -> Iterator[orbitmq.Broker]:
+    """A broker at an address of IPv6 alone."""
+    with small_broker(tmp_path / "store", listen="[::1]:0", message_max=LIMIT) as broker:
+        broker.create_topic("t", 1)
+        yield broker
+
+
+@pytest.fixture
+def visitor(six: orbitmq.Broker) -> Iterator[Remote]:
+    with Remote(six.status().listens, host="::1") as remote:
+        yield remote
+
+
+def test_ids_name_the_broker(six: orbitmq.Broker, visitor: Remote) -> None:
+    """By 56 digits: in receipts, local and remote, also of batches; they lead to the messages everywhere."""
+    sent = [visitor.send("t", b"0").fields["msgId"]]
+    batch = visitor.ask(SEND_BATCH, body_of([Entry(b"1"), Entry(b"2"), Entry(b"3")]), **visitor.send_fields("t", 0, m="true"))
+    sent += batch.fields["msgId"].split(",")
+    with six.producer() as producer:
+        sent.append(producer.send("t", b"4").id)
+        sent += [receipt.id for receipt in producer.send_batch("t", [b"5", b"6"])]
+    messages = stored(six)
+    assert [message.id for message in messages] == sent
+    listens = six.status().listens
+    port = int(listens.rpartition(":")[2])
+    for number, (id, message) in enumerate(zip(sent, messages, strict=True)):
+        assert id == f"{1:032X}{port:08X}{message.physical_offset:016X}"
+        assert bytes(six.message(id)) == bytes(message) == b"%d" % number
+        (data,) = records(visitor.ask(BY_PLACE, offset=int(id[-16:], 16)).body)
+        record = records_on_disk.parse(data)
+        assert isinstance(record, records_on_disk.Record) and record.store_host == ("::1", port) and record.sys_flag & 0x20
+        assert str(record.message_id) == id
+    assert json.loads(run("show", sent[0], "--json", "--name", six.name).stdout)["id"] == sent[0]
+    with six.consumer(None, topics=["t"], start="earliest") as consumer:
+        table = consumer.poll_arrow(7, timeout=10, columns=["store_host", "message_id"])
+        assert table.to_pydict() == {"store_host": [listens] * 7, "message_id": sent}
+
+
+def test_what_the_broker_makes(six: orbitmq.Broker, visitor: Remote) -> None:
+    """Also there its address is that of IPv6, and notes name the first message by its id of 56 digits."""
+    first = visitor.send("t", b"body").fields["msgId"]
+    assert visitor.send("t", b"later", properties=b"DELAY\0011\2").code == SUCCESS
+    said = visitor.send("t", b"half", properties=b"TRAN_MSG\1true\2UNIQ_KEY\1id\2PGROUP\1shop\2", f=4)
+    half = int(said.fields["msgId"][-16:], 16)
+    ending = {"tranStateTableOffset": said.fields["queueOffset"], "commitLogOffset": half, "commitOrRollback": COMMIT}
+    visitor.ask(END, producerGroup="shop", fromTransactionCheck="false", msgId="id", transactionId="id", **ending)
+    assert give_back(visitor, int(first[-16:], 16), 1).code == give_back(visitor, int(first[-16:], 16), -1).code == SUCCESS
+    made = [*comes(six, "t", 3), *comes(six, RETRY), *comes(six, DEAD), *stored(six, LEVELS_TOPIC), *stored(six, HALF_TOPIC)]
+    assert {len(message.id) for message in made} == {56} and {message.born_host for message in made} == {named(visitor)}
+    notes = [message.properties.get("ORIGIN_MESSAGE_ID") for message in made if message.topic in (RETRY, DEAD)]
+    assert notes == [first] * 2
+    (letter,) = six.dead_letters("billing").list()
+    assert letter.first_id == first
+
+
+def test_the_largest_local_message(six: orbitmq.Broker) -> None:
+    """The client knows by how much a record is larger."""
+    room = LIMIT - 91 - 20 - 1 - 12
+    with six.producer(message_max=LIMIT) as producer:
+        assert producer.send("t", bytes(room)).size == LIMIT
+        with pytest.raises(MessageTooLarge) as caught:
+            producer.send("t", bytes(room + 1))
+        assert (caught.value.size, caught.value.limit) == (LIMIT + 1, LIMIT)
+
+
+def test_a_store_that_has_had_both(tmp_path: Path) -> None:
+    """Messages keep the address under which they were stored, and what finds and checks them reads each of them."""
+    ids = []
+    for listens in ("[::1]:0", "127.0.0.1:0", "[::1]:0"):
+        with small_broker(tmp_path, listen=listens) as broker:
+            if not ids:
+                broker.create_topic("t", 1)
+            host = "::1" if "::1" in listens else "127.0.0.1"
+            with broker.producer() as producer, Remote(broker.status().listens, host=host) as remote:
+                ids.append(producer.send("t", b"x", keys=["k"]).id)
+                ids.append(remote.send("t", b"y", properties=b"KEYS\1k\2").fields["msgId"])
+            assert [message.id for message in stored(broker)] == [broker.message(id).id for id in ids] == ids
+            assert sorted(message.id for message in broker.find("t", "k")) == sorted(ids)
+    assert [len(id) for id in ids] == [56, 56, 32, 32, 56, 56]
+    checked = run("verify", "--store", str(tmp_path))
+    assert checked.returncode == 0, checked
+
+
+@pytest.mark.parametrize(
+    ("listens", "names"),
+    [
+        ("10.1.2.3", "10.1.2.3"),
+        ("fd00::5", "fd00::5"),
+        ("::ffff:10.1.2.3", "10.1.2.3"),
+        ("fe80::5%lo", "fe80::5"),
+        ("0.0.0.0", "127.0.0.1"),
+        ("::", "127.0.0.1"),
+    ],
+)
+def test_what_records_name(listens: str, names: str) -> None:
+    assert store_host(ListenAddress(listens, 10911)) == (names, 10911)

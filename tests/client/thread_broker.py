@@ -19,7 +19,7 @@ from orbitmq.client.session import SessionHandle
 from orbitmq.native._core import ffi, lib
 from orbitmq.store import mapped_file
 from orbitmq.store.layout import StoreLayout
-from orbitmq.store.record import Record, parse
+from orbitmq.store.record import Record, parse, stored_host
 
 FILE_SIZE = 64 << 20
 SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
@@ -45,7 +45,7 @@ class ThreadBroker:
         settings.flush_interval_ms = 500
         settings.flush_every_message = flush_every
         settings.supervisor_pid = os.getpid()
-        settings.store_host = bytes([127, 0, 0, 1, 0, 0, 0x2A, 0x9F])
+        settings.store_host = stored_host(("127.0.0.1", 10911))
         settings.store = os.fsencode(root)
         self.control = self._map(ffi.sizeof("struct control"), "struct control *")
         self.wake = self._map(ffi.sizeof("struct wake"), "struct wake *")

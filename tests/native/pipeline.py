@@ -16,7 +16,7 @@ from orbitmq.shm.memfd import create_memfd
 from orbitmq.shm.ring import RingProducer
 from orbitmq.store import mapped_file
 from orbitmq.store.layout import StoreLayout
-from orbitmq.store.record import Record, check, pack_host
+from orbitmq.store.record import Host, Record, check, pack_host, stored_host
 
 APPENDED, UNKNOWN_TOPIC, NO_PERMISSION, UNKNOWN_QUEUE, TOO_LARGE, PROPERTIES, STORE_FULL = range(1, 8)
 STORE_FAILED = 8
@@ -218,6 +218,7 @@ def pipeline(
     read_only: bool = False,
     go_on_unsynced: bool = False,
     files: int = 1,
+    store_host: Host = ("127.0.0.1", 10911),
 ) -> Iterator[Pipeline]:
     """Segments in place, `files` CommitLog files ready, nothing running."""
     layout = StoreLayout.at(root)
@@ -230,6 +231,7 @@ def pipeline(
     settings.go_on_unsynced = go_on_unsynced
     settings.dedup_window_ms, settings.dedup_ids = 120_000, 1000
     settings.supervisor_pid = os.getpid()
+    settings.store_host = stored_host(store_host)
     settings.store = str(root).encode()
     control, wake = shared(ffi.sizeof("struct control")), shared(ffi.sizeof("struct wake"))
     topics, lane = shared(lib.topics_size(64, 1024)), shared(lib.lane_size_of(lane_capacity))

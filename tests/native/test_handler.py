@@ -121,13 +121,14 @@ def test_a_frame_that_contradicts_itself_ends_its_session_only(tmp_path: Path, c
 
 
 @pytest.mark.parametrize("host", ["10.0.0.1", "fd00::5"])
-def test_where_messages_come_from(tmp_path: Path, host: str) -> None:
+@pytest.mark.parametrize("store", ["10.1.2.3", "fd00::6"])
+def test_where_messages_come_from(tmp_path: Path, host: str, store: str) -> None:
     """A frame says it, for each of its messages, also of an atomic batch; what says nothing comes from this machine. The
     largest record is as large with either."""
-    with p.pipeline(tmp_path, message_max=32 << 10) as tree:
+    with p.pipeline(tmp_path, message_max=32 << 10, store_host=(store, 10911)) as tree:
         handler, writer, session = tree.handler(), tree.writer(), tree.session(sq_capacity=1 << 19)
         told = (host, 40_000)
-        room = (32 << 10) - 91 - 1 - 20 - 12 * (":" in host)
+        room = (32 << 10) - 91 - 1 - 20 - 12 * (":" in host) - 12 * (":" in store)
         bodies = [b"a", b"b", b"c", b"d", b"e", bytes(room)]
         session.send(p.message(bodies[0]))
         session.send(p.message(bodies[1]), p.message(bodies[2]), host=told)
@@ -141,6 +142,7 @@ def test_where_messages_come_from(tmp_path: Path, host: str) -> None:
         records = tree.records()
         assert [bytes(record.body) for record in records] == [*bodies, b"last"]
         assert [record.born_host for record in records] == [p.HERE, *[told] * 5, p.HERE]
+        assert {record.store_host for record in records} == {(store, 10911)}
         assert [each.physical_offset for each in stored] == [record.physical_offset for record in records[:-1]]
         assert records[5].size == 32 << 10
 

@@ -77,12 +77,12 @@ def model(record: Record, level: int, most: int, retries: int) -> tuple[str, int
     return DELAY_TOPIC, level - 1, {**properties, **place}
 
 
-@pytest.mark.parametrize("retries", [1, 3])
-def test_what_it_becomes(tmp_path: Path, retries: int) -> None:
+@pytest.mark.parametrize(("retries", "store"), [(1, "10.1.2.3"), (3, "10.1.2.3"), (3, "fd00::6")])
+def test_what_it_becomes(tmp_path: Path, retries: int, store: str) -> None:
     """Method: seeded rounds give back any record that is for a group, with any level and number of tries. Records that wait
     cannot be given back, so reconsume times come from dead letters."""
     rng = random.Random(retries)
-    with p.pipeline(tmp_path) as pipeline:
+    with p.pipeline(tmp_path, store_host=(store, 10911)) as pipeline:
         tree = Tree(pipeline, retries)
         for n in range(20):
             properties = b"colour\1blue\2TAGS\1a" if n % 2 else b""

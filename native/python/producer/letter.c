@@ -503,12 +503,19 @@ uint8_t *letter_properties(const struct letter *letter, uint8_t *at)
     return at;
 }
 
+/* Bytes of a local message's record beside properties and body. */
+static uint32_t bytes_around(const struct sender *sender, uint32_t topic)
+{
+    const uint32_t wider = sender->control->settings.store_host.size - RECORD_HOST_V4;
+    return RECORD_FIXED + wider + RECORD_CRC_SIZE + sender->topics->topic[topic].name_size;
+}
+
 uint64_t letter_room(const Producer *self, uint32_t topic)
 {
     const struct sender *sender = &self->link->sender;
     const uint32_t broker = sender->control->settings.message_max;
     const uint32_t limit = sender->shape.message_max < broker ? sender->shape.message_max : broker;
-    const uint32_t around = RECORD_FIXED + RECORD_CRC_SIZE + sender->topics->topic[topic].name_size;
+    const uint32_t around = bytes_around(sender, topic);
     return limit > around ? limit - around : 0;
 }
 
@@ -527,7 +534,7 @@ int letter_fits(const Producer *self, uint32_t topic, PyObject *name, uint64_t b
     const uint64_t room = letter_room(self, topic);
     if (body_size + size <= room && size <= PROPERTIES_ROOM)
         return 0;
-    const uint32_t around = RECORD_FIXED + RECORD_CRC_SIZE + sender->topics->topic[topic].name_size;
+    const uint32_t around = bytes_around(sender, topic);
     if (size > PROPERTIES_ROOM)
         py_raise("PropertiesTooLarge", "send fewer keys or properties, or put them into the body",
                    Py_BuildValue("{s:O,s:K,s:I}", "topic", name, "size", (unsigned long long)size, "limit", PROPERTIES_ROOM),

@@ -102,7 +102,7 @@ PyObject *producer_attach(Producer *self, PyObject *handle)
         Py_RETURN_NONE;
     }
     const struct settings *settings = &link->sender.control->settings;
-    PyObject *host = PyBytes_FromStringAndSize((const char *)settings->store_host, sizeof settings->store_host);
+    PyObject *host = PyBytes_FromStringAndSize((const char *)settings->store_host.data, settings->store_host.size);
     uint32_t *turns = PyMem_Calloc(link->sender.topics->topic_capacity, sizeof *turns);
     if (!host || !turns) {
         Py_XDECREF(host);
