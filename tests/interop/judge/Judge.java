@@ -8,6 +8,8 @@ import java.io.InputStreamReader;
 import java.io.PrintStream;
 import java.io.PrintWriter;
 import java.io.StringWriter;
+import java.net.InetSocketAddress;
+import java.net.SocketAddress;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Base64;
@@ -466,9 +468,16 @@ public final class Judge {
         shown.put("sys_flag", message.getSysFlag());
         shown.put("born_ms", message.getBornTimestamp());
         shown.put("stored_ms", message.getStoreTimestamp());
+        shown.put("born_address", address(message.getBornHost()));
+        shown.put("store_address", address(message.getStoreHost()));
         shown.put("reconsumed", message.getReconsumeTimes());
         shown.put("id", message instanceof MessageClientExt ? ((MessageClientExt) message).getOffsetMsgId() : message.getMsgId());
         return shown;
+    }
+
+    /** Without the port. */
+    private static String address(SocketAddress host) {
+        return ((InetSocketAddress) host).getAddress().getHostAddress();
     }
 
     // ---- writing
