@@ -30,7 +30,7 @@ from tests.actors.test_gateway_requests import PUSH, ask, beat, reply
 from tests.actors.test_gateway_sendback import DEAD, RETRY, comes, give_back
 from tests.actors.test_gateway_transactions import COMMIT, END, begin, end
 from tests.cli.commands import run
-from tests.trees import small_broker
+from tests.trees import kill, small_broker
 
 SUCCESS, ILLEGAL = 0, 13
 LIMIT = 64 << 10
@@ -265,6 +265,8 @@ def test_a_store_that_has_had_both(tmp_path: Path) -> None:
         with small_broker(tmp_path, listen=listens) as broker:
             if not ids:
                 broker.create_topic("t", 1)
+            if len(ids) == 4:
+                kill(broker, "writer")
             host = "::1" if "::1" in listens else "127.0.0.1"
             with broker.producer() as producer, Remote(broker.status().listens, host=host) as remote:
                 ids.append(producer.send("t", b"x", keys=["k"]).id)
@@ -272,6 +274,8 @@ def test_a_store_that_has_had_both(tmp_path: Path) -> None:
             assert [message.id for message in stored(broker)] == [broker.message(id).id for id in ids] == ids
             assert sorted(message.id for message in broker.find("t", "k")) == sorted(ids)
     assert [len(id) for id in ids] == [56, 56, 32, 32, 56, 56]
+    table = orbitmq.dataset(tmp_path, ["t"], columns=["offset", "message_id"]).to_table().sort_by("offset")
+    assert table["message_id"].to_pylist() == ids
     checked = run("verify", "--store", str(tmp_path))
     assert checked.returncode == 0, checked
 

@@ -245,21 +245,22 @@ def test_ids_hosts_and_how_often_sent_back(store: ComposedStore) -> None:
     for number in range(20):
         born = (f"10.0.0.{number // 7}", 9000 + number // 7)
         store.append("t", slot, b"", born_host=born, store_host=("10.1.2.3", 10911), reconsume_times=number)
+    store.append("t", slot, b"", born_host=("fd00::5", 1), store_host=("10.1.2.3", 10911), reconsume_times=20)
+    store.append("t", slot, b"", born_host=("10.0.0.9", 9), store_host=("fd00::6", 10911), reconsume_times=21)
     _append_with_ipv6(store, slot)
     names = ["message_id", "born_host", "store_host", "reconsume_times", "stored"]
     rows = [row for batch in batches(store.reader(slot), 6, columns=names) for row in batch.to_pylist()]
     messages = store.reader(slot).messages(100)
     assert [row["message_id"] for row in rows] == [message.id for message in messages]
     hosts = [f"10.0.0.{number // 7}:{9000 + number // 7}" for number in range(20)]
-    assert [row["born_host"] for row in rows] == [*hosts, "[fe80::a]:65535"]
-    assert [row["store_host"] for row in rows] == ["10.1.2.3:10911"] * 20 + ["[fe80::b]:1"]
-    assert [row["reconsume_times"] for row in rows] == [*range(20), 77]
+    assert [row["born_host"] for row in rows] == [*hosts, "[fd00::5]:1", "10.0.0.9:9", "[fe80::a]:65535"]
+    assert [row["store_host"] for row in rows] == ["10.1.2.3:10911"] * 21 + ["[fd00::6]:10911", "[fe80::b]:1"]
+    assert [row["reconsume_times"] for row in rows] == [*range(22), 77]
     assert [round(row["stored"].timestamp() * 1000) for row in rows] == [message.stored_ms for message in messages]
 
 
 def _append_with_ipv6(store: ComposedStore, slot: int) -> None:
-    """OrbitMQ writes none itself: both hosts of a plain record are exchanged, and its CRC property, which covers them, is
-    removed."""
+    """As RocketMQ writes it: both hosts of a plain record are exchanged, and its CRC property, which covers them, is cut."""
     place = {"queue_offset": store.next[slot], "physical_offset": store.end, "store_ms": store.store_ms, "reconsume_times": 77}
     plain = record.encode("t", b"six", **place)
     hosts = [bytes.fromhex(f"fe80{'0' * 27}{last}") + port.to_bytes(4, "big") for last, port in (("a", 65535), ("b", 1))]

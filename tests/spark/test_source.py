@@ -4,6 +4,7 @@ Spark over a store made by hand. Also of spark/source/batch_reader.py and spark/
 from __future__ import annotations
 
 from collections.abc import Iterator
+from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.pyspark
 
+SENDERS, BROKERS = ("127.0.0.1", "10.1.2.3", "fd00::5"), ("10.1.2.4", "fd00::6")  # of messages to "named"
+
 
 @pytest.fixture(scope="module")
 def stored(tmp_path_factory: pytest.TempPathFactory) -> StoredTopics:
@@ -34,7 +37,9 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> StoredTopics:
     stored.add("empty", 8)
     stored.add("named", 2)
     for number in range(100):
-        stored.send("named", b"%d" % number, properties={} if number % 4 else {"color": f"c{number}", "UNIQ_KEY": f"u{number}"})
+        named = {"color": f"c{number}", "UNIQ_KEY": f"u{number}"} if number % 4 == 0 else {}
+        hosts = {"born_host": (SENDERS[number % 3], 1), "store_host": (BROKERS[number % 2], 2)}
+        stored.send("named", b"%d" % number, properties=named, **hosts)
     for number in range(1000):
         tags, keys = (None, None) if number % 3 == 0 else (f"tag{number % 5}", f"k{number} of{number % 7}")
         stored.send("orders", b"%d" % number * (number % 40), tags=tags, keys=keys, flag=number - 500)
@@ -108,8 +113,10 @@ def test_columns_of_one_message(spark: SparkSession, stored: StoredTopics) -> No
         assert row.properties == ({"color": f"c{number}", "UNIQ_KEY": f"u{number}"} if named else {})
         assert [(pair["key"], bytes(pair["value"])) for pair in row.headers or ()] == [("color", b"c%d" % number)][:named]
         assert (row.headers is None) != named and row.timestampType == 1 and row.reconsume_times == 0
-        assert (row.born_host, row.store_host) == ("127.0.0.1:0", "127.0.0.1:0")
-        assert row.message_id == f"7F00000100000000{sent[8]:016X}"
+        born, broker = SENDERS[number % 3], BROKERS[number % 2]
+        assert row.born_host == (f"[{born}]:1" if ":" in born else f"{born}:1")
+        assert row.store_host == (f"[{broker}]:2" if ":" in broker else f"{broker}:2")
+        assert row.message_id == f"{ip_address(broker).packed.hex().upper()}00000002{sent[8]:016X}"
 
 
 def test_only_some_tags(spark: SparkSession, stored: StoredTopics) -> None:
