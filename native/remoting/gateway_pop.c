@@ -47,7 +47,7 @@ static bool read_wait(struct gateway *gateway, const struct gateway_asker *asker
     else if (invisible < 1 || invisible > (int64_t)POP_INVISIBLE_MS_MAX)
         why = "the invisible time lies outside 1 ms to 11 hours";
     if (why) {
-        gateway_refuse(gateway, asker, GATEWAY_ILLEGAL, why);
+        gateway_refuse(gateway, asker, GATEWAY_INVALID_PARAMETER, why);
         return false;
     }
     *wait = (struct pop_wait){.asker = *asker, .most = (uint32_t)most, .queue = queue < 0 ? -1 : (int32_t)queue,
@@ -142,7 +142,7 @@ enum gateway_served gateway_pop(struct gateway *gateway, const struct gateway_as
         wait.attempt = (uint64_t)hash_bytes(HASH_BEGIN, attempt.data, attempt.size) << 32 | hash_bytes(~HASH_BEGIN, attempt.data, attempt.size) | 1;
     repeat(link, wait.attempt);
     if (!pop_hold(link, &wait))
-        pop_refuse(gateway, asker, GATEWAY_POLLING_FULL, "POLLING_FULL", wait.invisible_ms);
+        pop_refuse(gateway, asker, GATEWAY_POLLING_FULL, "POLLING_FULL", wait.invisible_ms, link->ordered);
     return GATEWAY_SERVED;
 }
 
@@ -188,7 +188,7 @@ static bool serve(struct gateway *gateway, struct pop_link *link, struct pop_wai
     if (wait->notice)
         gateway_tell_notice(gateway, &wait->asker, false, false);
     else
-        pop_refuse(gateway, &wait->asker, GATEWAY_POLLING_TIMEOUT, "NO_MESSAGE_IN_QUEUE", wait->invisible_ms);
+        pop_refuse(gateway, &wait->asker, GATEWAY_POLLING_TIMEOUT, "NO_MESSAGE_IN_QUEUE", wait->invisible_ms, link->ordered);
     return true;
 }
 

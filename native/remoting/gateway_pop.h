@@ -117,7 +117,7 @@ int64_t pop_moment(struct gateway *gateway);
 /* Gives a client what the link has in stock. False: there is nothing that can be read. */
 bool pop_serve(struct gateway *gateway, struct pop_link *link, const struct pop_wait *wait);
 /* Answers a pop without messages. */
-void pop_refuse(struct gateway *gateway, const struct gateway_asker *asker, int32_t code, const char *status, uint64_t invisible_ms);
+void pop_refuse(struct gateway *gateway, const struct gateway_asker *asker, int32_t code, const char *status, uint64_t invisible_ms, bool ordered);
 
 /* gateway_pop_notice.c */
 void gateway_tell_notice(struct gateway *gateway, const struct gateway_asker *asker, bool has, bool full);

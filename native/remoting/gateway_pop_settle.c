@@ -48,10 +48,16 @@ static const struct topic_entry *topic_of(const struct gateway *gateway, struct 
 static bool refuse(struct gateway *gateway, const struct gateway_asker *asker, const struct remoting_header *header, int32_t code,
                    const char *why)
 {
-    if (header->code == GATEWAY_POP_CHANGE)
-        pop_refuse(gateway, asker, code, why, 0);
-    else
+    if (header->code != GATEWAY_POP_CHANGE) {
         gateway_refuse(gateway, asker, code, why);
+        return false;
+    }
+    struct gateway_number none[3]; /* Java's client fails if it lacks one of them */
+    struct remoting_header *const answer = gateway_begin(gateway, code, why);
+    gateway_add_number(answer, "popTime", 0, &none[0]);
+    gateway_add_number(answer, "invisibleTime", 0, &none[1]);
+    gateway_add_number(answer, "reviveQid", 0, &none[2]);
+    gateway_finish(gateway, asker, NULL, 0);
     return false;
 }
 

@@ -13,10 +13,11 @@
 #define TRIES_AT 72u /* in a record: reconsume times */
 #define TRIED_PIECES (GATEWAY_RECORD_PIECES + 2u)
 #define OFFSETS_ROOM (48u + POP_MOST * 21u)
+#define COUNTS_ROOM (64u + POP_MOST * 50u)
 
 struct fields {
     struct gateway_number numbers[4];
-    char start[64], offsets[OFFSETS_ROOM], counts[64];
+    char start[64], offsets[OFFSETS_ROOM], counts[COUNTS_ROOM];
 };
 
 static struct remoting_header *begin(struct gateway *gateway, struct fields *fields, int32_t code, const char *status, int64_t pop_ms,
@@ -30,10 +31,21 @@ static struct remoting_header *begin(struct gateway *gateway, struct fields *fie
     return header;
 }
 
-void pop_refuse(struct gateway *gateway, const struct gateway_asker *asker, int32_t code, const char *status, uint64_t invisible_ms)
+/* What an answer with these fields says of messages, in order or not. */
+static void add_places(struct remoting_header *header, const struct fields *fields, bool ordered)
+{
+    gateway_add_text(header, "startOffsetInfo", fields->start);
+    gateway_add_text(header, "msgOffsetInfo", fields->offsets);
+    if (ordered)
+        gateway_add_text(header, "orderCountInfo", fields->counts);
+}
+
+void pop_refuse(struct gateway *gateway, const struct gateway_asker *asker, int32_t code, const char *status, uint64_t invisible_ms, bool ordered)
 {
     struct fields fields;
-    begin(gateway, &fields, code, status, (int64_t)clock_real_ms(), invisible_ms, 0);
+    struct remoting_header *const header = begin(gateway, &fields, code, status, (int64_t)clock_real_ms(), invisible_ms, 0);
+    fields.start[0] = fields.offsets[0] = fields.counts[0] = 0;
+    add_places(header, &fields, ordered);
     gateway_finish(gateway, asker, NULL, 0);
 }
 
@@ -116,7 +128,7 @@ bool pop_serve(struct gateway *gateway, struct pop_link *link, const struct pop_
     const struct reader_name *const name = &reader->names[reader->cursors[cursor].name];
     const int mark = retry_after((struct slice){name->text, name->size}, RETRY_PREFIX).data != NULL; /* so that clients know the topic again */
     const uint32_t queue_id = reader->cursors[cursor].queue_id;
-    uint32_t served = 0, count = 1, size = 0;
+    uint32_t served = 0, count = 1, size = 0, counted = 0;
     uint64_t bytes = 0, next = range.first;
     store_be32(times, tries - 1);
     for (; served < found && bytes <= POP_BYTES; served++) {
@@ -136,16 +148,16 @@ bool pop_serve(struct gateway *gateway, struct pop_link *link, const struct pop_
         bytes += ref->size;
         size += size ? (uint32_t)snprintf(fields.offsets + size, OFFSETS_ROOM - size, ",%" PRIu64, ref->queue_offset)
                      : (uint32_t)snprintf(fields.offsets, OFFSETS_ROOM, "%d %" PRIu32 " %" PRIu64, mark, queue_id, ref->queue_offset);
+        if (tries > 1) /* how often it came before */
+            counted += (uint32_t)snprintf(fields.counts + counted, COUNTS_ROOM - counted, "%d qo%" PRIu32 "%%%" PRIu64 " %" PRIu32 ";", mark, queue_id,
+                                          ref->queue_offset, tries - 1);
     }
     if (served) {
         struct remoting_header *const header = begin(gateway, &fields, GATEWAY_SUCCESS, "FOUND", pop_ms, wait->invisible_ms, tries);
         snprintf(fields.start, sizeof fields.start, "%d %" PRIu32 " %" PRIu64, mark, queue_id, reader->refs[0].queue_offset);
-        gateway_add_text(header, "startOffsetInfo", fields.start);
-        gateway_add_text(header, "msgOffsetInfo", fields.offsets);
-        if (link->ordered) { /* how often they came before, which clients of older versions read there */
-            snprintf(fields.counts, sizeof fields.counts, "%d %" PRIu32 " %" PRIu32, mark, queue_id, tries - 1);
-            gateway_add_text(header, "orderCountInfo", fields.counts);
-        }
+        /* of the whole queue, which clients of older versions read */
+        snprintf(fields.counts + counted, COUNTS_ROOM - counted, "%d %" PRIu32 " %" PRIu32, mark, queue_id, tries - 1);
+        add_places(header, &fields, link->ordered);
         CRASH_POINT("pop_serve_leased");
         gateway_finish(gateway, &wait->asker, pieces, count);
         CRASH_POINT("pop_serve_answered");

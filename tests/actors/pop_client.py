@@ -110,23 +110,28 @@ def popped(said: Said) -> list[Popped]:
     """The messages of an answer, with their receipts."""
     found = []
     for record in records(said.body):
-        topic, queue, offset = _place(record)
-        fields = said.fields
+        topic, queue, offset, receipt = _place(record)
+        tried, fields = int.from_bytes(record[TRIES_AT : TRIES_AT + 4]), said.fields
+        if receipt:
+            found.append(Popped(body_of(record), topic, queue, offset, tried, receipt))
+            continue
         mark = "1" if topic.startswith("%RETRY%") else "0"
         starts = dict(each.rsplit(" ", 1) for each in fields["startOffsetInfo"].split(";"))
         offsets = dict(each.rsplit(" ", 1) for each in fields["msgOffsetInfo"].split(";"))
         assert str(offset) in offsets[f"{mark} {queue}"].split(",")
         words = [starts[f"{mark} {queue}"], *(fields[name] for name in ("popTime", "invisibleTime", "reviveQid"))]
         receipt = " ".join([*words, mark, "broker", str(queue), str(offset)])
-        tried = int.from_bytes(record[TRIES_AT : TRIES_AT + 4])
         found.append(Popped(body_of(record), topic, queue, offset, tried, receipt))
     return found
 
 
-def _place(record: bytes) -> tuple[str, int, int]:
+def _place(record: bytes) -> tuple[str, int, int, str]:
+    """Topic, queue, offset, and the receipt that RocketMQ writes into what it stores again."""
     queue, offset = int.from_bytes(record[12:16]), int.from_bytes(record[20:28])
     at = 84 + 4 + int.from_bytes(record[84:88])
-    return record[at + 1 : at + 1 + record[at]].decode(), queue, offset
+    topic, properties = record[at + 1 : at + 1 + record[at]], record[at + 1 + record[at] + 2 :]
+    receipt = [each[7:] for each in properties.split(b"\2") if each.startswith(b"POP_CK\1")]
+    return topic.decode(), queue, offset, receipt[0].decode() if receipt else ""
 
 
 def send(broker: orbitmq.Client, *bodies: bytes, **how: object) -> None:

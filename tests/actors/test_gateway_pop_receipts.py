@@ -19,7 +19,7 @@ from tests.actors.remoting_client import HEARTBEAT
 from tests.trees import small_broker, stopped
 from tests.waiting import until
 
-ILLEGAL, SYSTEM_ERROR, NO_TOPIC = 13, 1, 17
+ILLEGAL, SYSTEM_ERROR, NO_TOPIC, INVALID = 13, 1, 17, 29
 ROUNDS = 10
 
 
@@ -190,12 +190,12 @@ def test_refusals(broker: orbitmq.Broker, popper: Popper) -> None:
     mine = one(popper)
     for code, fields in (
         (NO_TOPIC, {"topic": "none"}),
-        (ILLEGAL, {"queueId": 4}),
-        (ILLEGAL, {"maxMsgNums": 0}),
-        (ILLEGAL, {"maxMsgNums": 33}),
-        (ILLEGAL, {"invisibleTime": 0}),
-        (ILLEGAL, {"invisibleTime": 12 * 3600 * 1000}),
-        (ILLEGAL, {"invisibleTime": "soon"}),
+        (INVALID, {"queueId": 4}),
+        (INVALID, {"maxMsgNums": 0}),
+        (INVALID, {"maxMsgNums": 33}),
+        (INVALID, {"invisibleTime": 0}),
+        (INVALID, {"invisibleTime": 12 * 3600 * 1000}),
+        (INVALID, {"invisibleTime": "soon"}),
     ):
         popper.put(**fields)
         assert popper.remote.take().code == code, fields

@@ -37,7 +37,7 @@ class Judge(Jvm):
         conf.mkdir(parents=True, exist_ok=True)
         (conf / "logback_tools.xml").write_bytes((SOURCES / "logback.xml").read_bytes())  # mqadmin looks for it
         log = folder / "rocketmq.log"
-        self._ports = _ports()
+        self._ports = free_ports()
         properties = [f"-Djudge.log={log}", f"-Duser.home={folder}", "-Drocketmq.client.logUseSlf4j=true"]
         properties += [f"-Drocketmq.home.dir={folder}"]
         # However full this machine's disk is, the broker must write, and delete nothing by itself.
@@ -114,10 +114,14 @@ class Judge(Jvm):
         """For each queue, the offset at which the group continues."""
         return {int(queue): offset for queue, offset in self.ask("committed", topic=topic, group=group).items()}
 
-def _ports() -> dict[str, int]:
-    """A name server's port, and a broker's with its neighbours: two below for the fast channel, one above for slaves."""
+
+def free_ports(*, usual: bool = True) -> dict[str, int]:
+    """A name server's port, and a broker's with its neighbours: two below for the fast channel, one above for slaves.
+
+    usual: the broker's is RocketMQ's own if nobody has that.
+    """
     chosen = random.Random()
-    candidates = [USUAL_PORT, *(chosen.randrange(20_000, 30_000) for _ in range(100))]
+    candidates = [*([USUAL_PORT] if usual else []), *(chosen.randrange(20_000, 30_000) for _ in range(100))]
     port = next(port for port in candidates if all(map(_free, (port - 2, port, port + 1))))
     names = next(names for names in candidates[1:] if abs(names - port) > 2 and _free(names))
     return {"port": port, "haPort": port + 1, "namesPort": names}

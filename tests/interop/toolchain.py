@@ -12,8 +12,9 @@ from pathlib import Path
 from scripts import maven
 from scripts.maven import MavenError
 
-__all__ = ["MavenError", "Toolchain", "provide", "provide_client5"]
+__all__ = ["MavenError", "Toolchain", "provide", "provide_broker5", "provide_client5"]
 
+BROKER5 = Path(__file__).resolve().parent / "broker5"
 CLIENT5 = Path(__file__).resolve().parent / "client5"
 SOURCES = Path(__file__).resolve().parent / "judge"
 KEPT = maven.BUILD / "interop"
@@ -40,3 +41,10 @@ def provide_client5() -> Toolchain:
     java = maven.tool("java", "Java (default-jre-headless)")
     place = maven.BUILD / "interop-client5"
     return Toolchain(java, maven.rocketmq(place, CLIENT5 / "pom.xml", [CLIENT5 / "Client5.java"]))
+
+
+def provide_broker5() -> Toolchain:
+    """The same for the broker of RocketMQ 5. Raises: MavenError."""
+    java = maven.tool("java", "Java (default-jre-headless)")
+    place = maven.BUILD / "interop-broker5"
+    return Toolchain(java, maven.rocketmq(place, BROKER5 / "pom.xml", [BROKER5 / "Broker5.java"]))
