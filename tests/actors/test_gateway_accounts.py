@@ -106,6 +106,7 @@ def test_addresses(broker: orbitmq.Broker, operator: Remote) -> None:
         assert remote.send("t", b"x").code == SYSTEM_ERROR
         assert operator.ask(PUT_ADDRESSES, globalWhiteAddrs="10.0.0.1,127.0.0.*").code == SUCCESS
         until(lambda: remote.send("t", b"x").code == SUCCESS, "the new rules")
+        until(lambda: remote.ask(LIST).code == SUCCESS, "the new rules also where changes are made")
         assert json.loads(remote.ask(LIST).body)["globalWhiteAddrs"] == ["10.0.0.1", "127.0.0.*"]
 
 

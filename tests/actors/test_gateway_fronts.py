@@ -39,6 +39,7 @@ from tests.actors.test_gateway import body_of, indexed
 from tests.actors.test_gateway_members import beat, commit, heard, members, offset
 from tests.actors.test_gateway_requests import names, text
 from tests.actors.test_gateway_transactions import COMMIT, END, begin
+from tests.actors.test_no_means import without
 from tests.trees import actors, everything, kill, small_broker, stopped
 from tests.waiting import until
 
@@ -458,6 +459,27 @@ def stuck(sock: socket.socket, data: bytes) -> bool:
 def resident(pid: int) -> int:
     words = Path(f"/proc/{pid}/statm").read_text().split()
     return int(words[1]) * os.sysconf("SC_PAGESIZE")
+
+
+def test_a_lead_without_memory(tmp_path: Path) -> None:
+    """For a large request that a front passes on: the connection of its client ends, and others at the front are served, also
+    those who ask for what the lead answers."""
+    large = b"{}" + b" " * (3 << 20)
+    sizes = {"log_file_size": 16 << 20, "message_max": 4 << 20, "lane_capacity": 16 << 20}
+    with small_broker(tmp_path, listen="127.0.0.1:0", gateways=2, **sizes) as broker, AtFront(broker.status().listens) as other:
+        broker.create_topic("t", 2)
+        pid = actors(broker)["gateway"].pid
+        assert other.ask(HEARTBEAT, b"{}").code == SUCCESS
+        with without("mappings", pid), AtFront(broker.status().listens) as one:
+            with suppress(OSError):
+                one.put(HEARTBEAT, large)
+            with pytest.raises(ConnectionError):
+                one.take()
+            assert other.send("t", b"meanwhile").code == SUCCESS
+            assert other.ask(HEARTBEAT, b"{}").code == SUCCESS
+        with AtFront(broker.status().listens) as again:
+            assert again.ask(HEARTBEAT, large).code == SUCCESS
+        assert actors(broker)["gateway"].pid == pid, "nobody died of it"
 
 
 # ---- limits
