@@ -30,7 +30,7 @@ PROGRAM = ROOT / "tests" / "warm_parent.py"
 MODULES = {
     "orbitmq.actors.supervisor": ["orbitmq.actors.front", "orbitmq.actors.gateway", "tomllib"],
     "orbitmq.cli.main": [
-        *(f"orbitmq.cli.{path.stem}" for path in sorted((ROOT / "cli").glob("[a-z]*.py"))),
+        *(f"orbitmq.cli.{path.stem}" for path in sorted((ROOT / "cli").glob("[a-z]*.py")) if path.stem != "main"),
         "orbitmq.cli.doctor.command", "orbitmq.cli.top.command", "orbitmq.cli.web.command",
         "importlib.metadata", "pydantic", "pydantic.plugin._loader", "pydantic.type_adapter",
         "rich._emoji_codes", "rich.markdown", "typer._adapters", "typer._click.decorators", "typer.rich_utils",
