@@ -11,6 +11,7 @@ from orbitmq.errors import SettingError
 from orbitmq.errors.remedy import Face, Hint, all_of, environment
 
 PREFIX = "ORBITMQ_"
+OTHERS = {"ORBITMQ_BROKER", "ORBITMQ_RUNTIME_DIR"}  # variables that are no settings (shm/runtime.py)
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)([kmg])(?:i?b)?", re.IGNORECASE)
 _UNITS = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 _FLAGS = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
@@ -65,7 +66,7 @@ def from_environment(kinds: Mapping[str, type], environ: Mapping[str, str]) -> d
 def mistyped(kinds: Mapping[str, type], environ: Mapping[str, str]) -> list[tuple[str, str]]:
     """Variables that look like misspelt settings, each with the setting that may have been meant."""
     known = [variable_of(name) for name in kinds]
-    strange = [name for name in environ if name.startswith(PREFIX) and name not in known]
+    strange = [name for name in environ if name.startswith(PREFIX) and name not in known and name not in OTHERS]
     if not strange:
         return []
     from difflib import get_close_matches

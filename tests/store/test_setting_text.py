@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -64,6 +66,14 @@ def test_the_environment() -> None:
 def test_variables_that_look_like_settings() -> None:
     environ = {"ORBITMQ_RETENTION_HOUR": "0", "ORBITMQ_BROKER": "x", "ORBITMQ_RUNTIME_DIR": "/", "ORBITMQ_FLUSH": "batch"}
     assert mistyped(KINDS, environ) == [("ORBITMQ_RETENTION_HOUR", "ORBITMQ_RETENTION_HOURS")]
+
+
+def test_a_usual_environment_is_compared_with_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Goal: a start that sets what every program may set does not import difflib. Method: its import is refused."""
+    monkeypatch.setitem(sys.modules, "difflib", None)
+    assert mistyped(KINDS, {"ORBITMQ_BROKER": "x", "ORBITMQ_RUNTIME_DIR": "/", "ORBITMQ_FLUSH": "batch"}) == []
+    with pytest.raises(ImportError):
+        mistyped(KINDS, {"ORBITMQ_FLUHS": "batch"})
 
 
 def test_an_error_that_says_where() -> None:
