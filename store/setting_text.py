@@ -14,6 +14,7 @@ PREFIX = "ORBITMQ_"
 OTHERS = {"ORBITMQ_BROKER", "ORBITMQ_RUNTIME_DIR"}  # variables that are no settings (shm/runtime.py)
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)([kmg])(?:i?b)?", re.IGNORECASE)
 _UNITS = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+_TIMES = ("_hours", "_s", "_ms", "_us")  # endings of names: 1M is no number of hours
 _FLAGS = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
 
 
@@ -32,16 +33,17 @@ def value_of(name: str, kind: type, text: str) -> Any:
         return _FLAGS[text.lower()]
     if kind is str:
         return text
-    size = _SIZE.fullmatch(text)
+    size = _SIZE.fullmatch(text) if kind is int and not name.endswith(_TIMES) else None
     try:
-        if size is not None and kind is int:
+        if size is not None:
             from fractions import Fraction
 
             return int(Fraction(size[1]) * _UNITS[size[2].lower()])
         return kind(text)
     except ValueError:
-        what = "a whole number, or a size such as 64K or 1.5G" if kind is int else "a number"
-        raise refused(name, text, f"it must be {what}") from None
+        what = "a number" if kind is not int else "a whole number"
+        more = "" if kind is not int or name.endswith(_TIMES) else ", or a size such as 64K or 1.5G"
+        raise refused(name, text, f"it must be {what}{more}") from None
 
 
 def variable_of(name: str) -> str:

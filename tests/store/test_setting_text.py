@@ -82,3 +82,10 @@ def test_an_error_that_says_where() -> None:
     assert error.message == "cannot set handlers to 99: it must be less (the file)"
     assert error.hint == "try 4, or take the line out" and error.values == {"name": "handlers", "value": 99}
     assert located(refused("x", 1, "why", deed="unset"), "here", settings_file).hint is None
+
+
+@pytest.mark.parametrize("name", ["retention_hours", "dedup_window_s", "flush_interval_ms", "spin_us"])
+def test_a_time_is_no_size(name: str) -> None:
+    assert value_of(name, int, "72") == 72
+    with pytest.raises(SettingError, match=r"it must be a whole number$"):
+        value_of(name, int, "1K")
