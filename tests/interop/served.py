@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -81,7 +81,8 @@ def assert_same(found: Iterable[Letter], sent: Iterable[Letter], what: str = "in
     """Every letter that was sent was found, whole, at its place and once, and no other."""
     places = sorted(found, key=lambda letter: letter.place)
     wanted = sorted(sent, key=lambda letter: letter.place)
-    assert [letter.place for letter in places] == [letter.place for letter in wanted], what
+    came, expected = (Counter(letter.place for letter in letters) for letters in (places, wanted))
+    assert came == expected, f"{what}: missing {sorted(expected - came)}, more than was sent {sorted(came - expected)}"
     for one, other in zip(places, wanted, strict=True):
         differ = [name for name in Letter.__slots__ if name != "stored_ms" and getattr(one, name) != getattr(other, name)]
         assert not differ, f"{what}: {[(name, getattr(one, name), getattr(other, name)) for name in differ]}"

@@ -288,9 +288,10 @@ public final class Judge {
         return visited == null ? namesAddress : visited;
     }
 
-    /** So many messages of the topic, of all queues from their min offset on, by the client that polls. */
+    /** So many messages of the topic, of all queues from their min offset on, by the client that polls. Each is told once: while the client seeks,
+     *  a pull may be on its way, and then it hands out a batch twice, with RocketMQ's broker as well. */
     private Object poll(String topic, int count) throws Exception {
-        List<Object> found = new ArrayList<>();
+        Map<String, Object> found = new TreeMap<>();
         DefaultLitePullConsumer lite = new DefaultLitePullConsumer("judge-lite");
         lite.setNamesrvAddr(visited);
         lite.setAutoCommit(false);
@@ -302,12 +303,12 @@ public final class Judge {
                 lite.seekToBegin(queue);
             }
             for (long end = System.nanoTime() + TimeUnit.SECONDS.toNanos(PATIENCE_S); found.size() < count && System.nanoTime() < end; ) {
-                lite.poll(1000).forEach(message -> found.add(shown(message)));
+                lite.poll(1000).forEach(message -> found.put(message.getQueueId() + " " + message.getQueueOffset(), shown(message)));
             }
         } finally {
             lite.shutdown();
         }
-        return found;
+        return new ArrayList<>(found.values());
     }
 
     private Object stop() throws InterruptedException {
