@@ -13,6 +13,7 @@ from orbitmq.shm.topic_table import QueueKey
 NAME_MAX = 255
 EARLIEST = "earliest"
 LATEST = "latest"
+FROM_LAST = "from last"  # as RocketMQ: the latest, but the earliest of a queue of which no message was removed yet
 NOBODY = ""
 
 

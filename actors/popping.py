@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from orbitmq.actors.groups import EARLIEST, FROM_LAST
 from orbitmq.actors.piece import Piece
 from orbitmq.actors.tree import Tree
 from orbitmq.errors import Full, OrbitError
@@ -55,7 +56,7 @@ class Popping:
             os.close(memfd)
         held = ffi.from_buffer("uint8_t[]", memory, require_writable=True)
         try:
-            start = "latest" if wanted.latest else "earliest"
+            start = FROM_LAST if wanted.latest else EARLIEST
             self._ask(
                 "join_work", slot=shape["slot"], epoch=shape["epoch"], generation=self._tree.generation, group=wanted.group,
                 topics=[wanted.topic], in_hand=IN_HAND, visibility_ms=lib.WORK_WAIT_MS_MAX, start=start, tags=wanted.tags,

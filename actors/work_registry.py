@@ -16,7 +16,7 @@ from orbitmq.actors import events
 from orbitmq.actors.caller import Caller
 from orbitmq.actors.group_configs import TRIES_MAX
 from orbitmq.actors.group_registry import GroupRegistry
-from orbitmq.actors.groups import EARLIEST, LATEST, check_group_name
+from orbitmq.actors.groups import EARLIEST, FROM_LAST, LATEST, check_group_name
 from orbitmq.actors.offsets import Offsets
 from orbitmq.actors.sessions import Session
 from orbitmq.actors.topic_registry import TopicRegistry
@@ -151,7 +151,7 @@ class WorkRegistry:
 
         if not topics:
             raise refuse("topics", topics, "it needs at least one topic")
-        if start not in (EARLIEST, LATEST):
+        if start not in (EARLIEST, LATEST, FROM_LAST):
             raise refuse("start", start, "it is neither earliest nor latest")
         if not 1 <= in_hand <= lib.WORK_WINDOW:
             raise refuse("in_hand", in_hand, f"it lies outside 1 to {lib.WORK_WINDOW:,}")
@@ -254,7 +254,8 @@ class WorkRegistry:
                 offset = self._offsets.get(name, key)
                 if offset is None:
                     bounds = self._topics.bounds(topic.first_slot + key[1])
-                    offset = bounds.maximum if start == LATEST and not seen and topic_name != RETRY + name else bounds.minimum
+                    latest = start == LATEST or (start == FROM_LAST and bounds.minimum)
+                    offset = bounds.maximum if latest and not seen and topic_name != RETRY + name else bounds.minimum
                     self._offsets.set(name, key, offset)
                 queues.append((*key, topic.first_slot + key[1], group.opening, offset))
         group.queues = queues

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -117,6 +118,29 @@ def test_retries_of_the_group(broker: orbitmq.Broker, popper: Popper) -> None:
         assert (again.body, again.reconsumed, again.topic) == (b"hard", 1, "%RETRY%g")
         assert popper.ack(again) == SUCCESS
         assert until(lambda: sum(queue.lag_messages for queue in broker.group("g").queues) == 0, "it is done")
+
+
+def test_where_a_new_group_begins(broker: orbitmq.Broker) -> None:
+    """At the first message, or if its client wants so (initMode 1) at the next one to come; but as with RocketMQ at the first
+    one of a queue of which no message was removed yet."""
+    with ExitStack() as stack:
+
+        def begin(group: str, init_mode: int) -> Popper:
+            return stack.enter_context(Popper(broker.status().listens, group, "t", initMode=init_mode))
+
+        send(broker, b"a")
+        assert one(begin("g0", 1)).body == b"a"
+        broker.purge_topic("t")
+        send(broker, b"b")
+        last = begin("g1", 1)
+        assert last.pop(poll_ms=1) == []
+        assert one(begin("g2", 0)).body == b"b"
+        send(broker, b"c", b"d")  # in another queue, too
+        assert {one(last).body for _ in range(2)} == {b"c", b"d"}
+        assert last.pop(poll_ms=1) == []
+        with broker.producer() as producer:
+            producer.send("t", b"e", queue=2)
+        assert {one(each).body for each in [begin("g3", 1)] * 2} == {b"d", b"e"}
 
 
 def test_only_some_messages(broker: orbitmq.Broker) -> None:

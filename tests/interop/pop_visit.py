@@ -38,10 +38,11 @@ class Visit:
         self._remote.socket.close()
         self._waiting.socket.close()
 
-    def send(self, *bodies: bytes, queue: int = 0) -> None:
+    def send(self, *bodies: bytes, queue: int = 0, tags: bytes = b"") -> None:
         """Returns when all of it can be popped."""
+        properties = b"TAGS\1%s\2" % tags if tags else b""
         for body in bodies:
-            assert self._remote.send(self.popper.topic, body, queue).code == SUCCESS
+            assert self._remote.send(self.popper.topic, body, queue, properties).code == SUCCESS
         self._count[queue] += len(bodies)
         place = {"topic": self.popper.topic, "queueId": queue}
         until(lambda: self._remote.ask(MAX_OFFSET, **place).fields["offset"] == str(self._count[queue]), "the messages")
@@ -67,11 +68,11 @@ class Visit:
         self._note(step, said)
         return []
 
-    def gather(self, step: str, count: int, *, most: int = 32) -> list[Popped]:
+    def gather(self, step: str, count: int, *, most: int = 32, **more: object) -> list[Popped]:
         """So many messages by as many pops as it takes: their bodies, how often they came before, and their places."""
         found: list[Popped] = []
         while len(found) < count:
-            said = self._remote.ask(POP, **self.popper.pop_fields(most, SOON_MS))
+            said = self._remote.ask(POP, **self.popper.pop_fields(most, SOON_MS, **more))
             found += self._read(said) if said.code == SUCCESS else []
         found.sort(key=lambda each: (each.body, each.reconsumed))
         self._tell(step, "messages", [(each.body, each.reconsumed) for each in found])

@@ -104,6 +104,14 @@ INTENDED = [
         r"\[\('t-again', '0', 0, 0\), \('t-again', '0', 0, 1\)\]",
     ),
     Intended(
+        "a queue at a time",
+        "messages of one answer follow each other in one queue, and are at the same delivery",
+        ("queues",),
+        "(one answer|the rest): (messages|places|startOffsetInfo|msgOffsetInfo)",
+        ".*",
+        ".*",
+    ),
+    Intended(
         "the next offset",
         "no message is there yet, so none can be acknowledged",
         ("refusals",),
@@ -248,6 +256,34 @@ def queues_in_order(visit: Visit) -> None:
     visit.gather("both go on", 2, most=1)
 
 
+def queues(visit: Visit) -> None:
+    """Messages of several queues."""
+    for queue in range(2):
+        visit.send(*(b"%d-%d" % (queue, number) for number in range(3)), queue=queue)
+    visit.notified("there are some", LONG_MS, queueId=1)
+    found = visit.pop("one answer", poll_ms=LONG_MS)
+    found += visit.gather("the rest", 6 - len(found))
+    visit.ack_all("acknowledge all at once", found)
+    visit.pop("nothing is left", queueId=1)
+
+
+def by_tags(visit: Visit) -> None:
+    """Only some messages are wanted."""
+    for tags in (b"a", b"b", b"c", b""):
+        visit.send(b"1" + tags, b"2" + tags, tags=tags)
+    found = visit.gather("a and c", 4, exp="a || c")
+    visit.ack_all("acknowledge all at once", found)
+    visit.pop("nothing is left", exp="a || c")
+
+
+def from_the_last(visit: Visit) -> None:
+    """A group that begins with what comes. While nothing was removed, it gets all, as one that pulls."""
+    visit.send(b"older", b"old")
+    visit.pop("what was there", initMode=1)
+    visit.send(b"new")
+    visit.pop("what comes", poll_ms=LONG_MS, initMode=1)
+
+
 def refusals(visit: Visit) -> None:
     """Codes of what cannot be."""
     visit.send(b"x")
@@ -304,6 +340,9 @@ CASES: dict[str, tuple[Callable[[Visit], None], dict[str, int | bool]]] = {
     "in_order": (in_order, {"ordered": True}),
     "again_in_order": (again_in_order, {"ordered": True}),
     "queues_in_order": (queues_in_order, {"ordered": True, "queues": 2}),
+    "queues": (queues, {"queues": 2}),
+    "by_tags": (by_tags, {}),
+    "from_the_last": (from_the_last, {}),
     "refusals": (refusals, {}),
 }
 
