@@ -69,14 +69,13 @@ class Visit:
         return []
 
     def gather(self, step: str, count: int, *, most: int = 32, **more: object) -> list[Popped]:
-        """So many messages by as many pops as it takes: their bodies, how often they came before, and their places."""
+        """So many messages by as many pops as it takes: their bodies, how often they came before, places and receipts."""
         found: list[Popped] = []
         while len(found) < count:
             said = self._remote.ask(POP, **self.popper.pop_fields(most, SOON_MS, **more))
             found += self._read(said) if said.code == SUCCESS else []
         found.sort(key=lambda each: (each.body, each.reconsumed))
-        self._tell(step, "messages", [(each.body, each.reconsumed) for each in found])
-        self._tell(step, "places", list(map(_place, found)))
+        self._tell_messages(step, found)
         return found
 
     def ack(self, step: str, message: Popped, **more: object) -> None:
@@ -124,8 +123,7 @@ class Visit:
         if said.code != SUCCESS or "popTime" not in said.fields:
             return []
         found = self._read(said)
-        self._tell(step, "messages", [(each.body, each.reconsumed) for each in found])
-        self._tell(step, "places", list(map(_place, found)))
+        self._tell_messages(step, found)
         return found
 
     def _read(self, said: Said) -> list[Popped]:
@@ -140,6 +138,12 @@ class Visit:
             times = counts.get(f"{mark} qo{each.queue}%{each.offset}", counts.get(f"{mark} {each.queue}", "0"))
             read.append(each._replace(reconsumed=int(times) or each.reconsumed))
         return read
+
+    def _tell_messages(self, step: str, found: list[Popped]) -> None:
+        self._tell(step, "messages", [(each.body, each.reconsumed) for each in found])
+        self._tell(step, "places", list(map(_place, found)))
+        words = (each.receipt.split(" ") for each in found)
+        self._tell(step, "receipts", {" ".join("number" if word.isdecimal() else word for word in each) for each in words})
 
     def _note(self, step: str, said: Said, asked_ms: int = 0) -> None:
         self._tell(step, "code", said.code)

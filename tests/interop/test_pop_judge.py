@@ -107,7 +107,7 @@ INTENDED = [
         "a queue at a time",
         "messages of one answer follow each other in one queue, and are at the same delivery",
         ("queues",),
-        "(one answer|the rest): (messages|places|startOffsetInfo|msgOffsetInfo)",
+        "(one answer|the rest): (messages|places|receipts|startOffsetInfo|msgOffsetInfo)",
         ".*",
         ".*",
     ),
