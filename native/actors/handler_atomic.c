@@ -83,7 +83,9 @@ static enum taking_result put_frame(struct handler *handler, struct taking *taki
             taking->refused = judged;
             return TAKING_REFUSED;
         }
-        const uint32_t flags = (frame.head.flags & ~LANE_FLAGS) | (last ? 0 : LANE_MORE) | (commits ? LANE_COMMITS : 0);
+        const bool whole = taking->head.count == 1 && frame.head.flags & SEND_DEDUP;
+        const uint32_t flags = (frame.head.flags & ~LANE_FLAGS) | (last ? 0 : LANE_MORE) | (commits ? LANE_COMMITS : 0) |
+                               (whole ? LANE_WHOLE : 0);
         if (!handler_put(handler, taking->slot, taking->sequence + taking->index + 1, flags, &judged))
             return TAKING_STALLED;
         taking->index++;

@@ -150,7 +150,7 @@ void writer_dedup_close(struct writer *writer);
  * the place of the first in *answer, or a detail. */
 enum verdict writer_dedup_judge(struct writer *writer, const struct lane_record *record, struct completion *answer);
 
-/* The same for an atomic batch of two messages or more, whose id is that of its first record. If it is a duplicate, dedup.places are those
+/* The same for an atomic batch, whose id is that of its first record. If it is a duplicate, dedup.places are those
  * of all its messages. VERDICT_BATCH_DIFFERS: what was stored under the id is something else. */
 enum verdict writer_dedup_judge_batch(struct writer *writer, const struct lane_record *first, uint32_t count, struct completion *answer);
 

@@ -61,7 +61,9 @@ static inline uint32_t lane_settle_op_at(uint32_t image_size) { return (uint32_t
 #define LANE_MORE (UINT32_C(1) << 31)
 /* A flag: the record has offsets of a group, which the writer judges. It is the last of its atomic batch. */
 #define LANE_COMMITS (UINT32_C(1) << 30)
-#define LANE_FLAGS (LANE_MORE | LANE_COMMITS) /* not the sender's */
+/* A flag: the record is a whole atomic batch, of one message with an id. What was stored under the id must then be one message too. */
+#define LANE_WHOLE (UINT32_C(1) << 29)
+#define LANE_FLAGS (LANE_MORE | LANE_COMMITS | LANE_WHOLE) /* not the sender's */
 
 /* Most bytes of a lane that the records of an atomic batch may take, with the ring's headers: they fit, wherever the padding is. */
 static inline uint64_t lane_batch_max(uint64_t capacity) { return capacity / 2; }

@@ -64,13 +64,17 @@ def test_another_batch_under_the_id_is_refused(tmp_path: Path) -> None:
         with producer.batch(dedup="b") as batch:
             for body in (b"1", b"2"):
                 batch.send("orders", body)
-        for dedup, size, stored in (("s", 2, 1), ("b", 3, 2)):
+        for dedup, size, stored in (("s", 2, 1), ("b", 3, 2), ("b", 1, 2)):
             with pytest.raises(errors.UsageError, match=f"of {stored} message") as told, producer.batch(dedup=dedup) as batch:
                 for _ in range(size):
                     batch.send("orders", b"x")
             assert told.value.value == stored
-            with pytest.raises(errors.BatchRefused):
-                told.value.receipts[1]  # type: ignore[attr-defined]
+            for others in range(1, size):
+                with pytest.raises(errors.BatchRefused):
+                    told.value.receipts[others]  # type: ignore[attr-defined]
+        with producer.batch(dedup="s") as batch:
+            batch.send("orders", b"x")
+        assert batch.receipts[0].duplicate and producer.send("orders", b"x", dedup="b").duplicate
         assert bodies(broker, "orders") == [b"single", b"1", b"2"]
 
 

@@ -76,7 +76,7 @@ def test_what_was_stored_under_the_id_is_another_batch(tmp_path: Path) -> None:
         run(handler, writer)
         found = [(each.code, each.detail) for each in session.verdicts()[before:]]
         differs, refused = (lambda stored: (p.BATCH_DIFFERS, stored)), (p.BATCH_REFUSED, 0)
-        assert found == [differs(2), refused, refused, differs(1), refused, differs(3), refused, (p.DUPLICATE, 0)]
+        assert found == [differs(2), refused, refused, differs(1), refused, differs(3), refused, differs(2)]
         assert [bytes(each.body) for each in tree.records()] == [b"1", b"2", b"3", b"5", b"6", b"7"]
 
 
