@@ -36,8 +36,12 @@ class TransactionAdministration:
         Args:
             group: only those of this producer group.
 
-        Raises: CorruptRecord: one of the half messages is damaged. BrokerNotRunning.
+        Raises: CorruptRecord: one of the half messages is damaged. BrokerNotRunning. GroupNameError.
         """
+        from orbitmq.client.group_name import check_producer_group
+
+        if group is not None:
+            check_producer_group(group)
         with means("list transactions"):
             from orbitmq.client.open_transactions import open_transactions, question_about
 

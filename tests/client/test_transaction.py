@@ -272,6 +272,10 @@ def test_groups_have_names(broker: orbitmq.Broker) -> None:
     for name in ("", "a b", "x" * 256, "\x01"):
         with pytest.raises(GroupNameError):
             broker.producer(group=name)
+        with pytest.raises(GroupNameError):
+            broker.open_transactions(group=name)
+    with pytest.raises(GroupNameError, match="cannot name a group 5"):
+        broker.open_transactions(group=5)  # type: ignore[arg-type]
     with broker.producer(group="x" * 255) as producer:
         producer.transaction("t", b"x")
     assert broker.open_transactions()[0].group == "x" * 255
