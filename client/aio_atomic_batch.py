@@ -22,6 +22,8 @@ class Sender(Protocol):
 class AsyncAtomicBatch(Collected):
     """Made by `AsyncProducer.batch()`."""
 
+    _with = "async with"
+
     def __init__(
         self, producer: Sender, durability: Durability | None, dedup: str | bytes | None, timeout: float | None
     ) -> None:

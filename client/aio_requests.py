@@ -12,7 +12,7 @@ from orbitmq.client.aio_producer import AsyncProducer
 from orbitmq.client.aside import aside, running_loop
 from orbitmq.client.body import Body
 from orbitmq.client.call_producer import CallProducer, message_max_for
-from orbitmq.client.calls import SOON_S, Calls, calls_of, unanswered
+from orbitmq.client.calls import FOR_EVER_S, SOON_S, Calls, calls_of, unanswered
 from orbitmq.client.client import Client
 from orbitmq.client.job import check_seconds
 from orbitmq.client.message import Message
@@ -74,7 +74,7 @@ class AsyncRequests:
         task is cancelled, the request may have been sent, and its reply is dropped."""
         check_seconds(timeout, "request", "timeout", above=True)
         loop = running_loop(f"send a request to {topic!r}")
-        deadline = loop.time() + timeout
+        deadline = loop.time() + min(timeout, FOR_EVER_S)
         settings = {"tags": tags, "keys": keys, "queue": queue, "queue_key": queue_key, "properties": properties}
         settings |= {"flag": flag, "durability": durability}
         calls, producer = await self._prepared(body, f"send a request to {topic!r}", reads=True)

@@ -29,9 +29,19 @@ NO_KEYS: tuple[str, ...] = ()
 _NAMES = ("tags", "keys", "queue", "queue_key", "properties", "flag", "delay_level", "delay", "deliver_at")
 
 
+def _copy(body: bytearray | memoryview) -> bytes:
+    """Raises: TypeError: it is no body: bytes(5) would be five zeros."""
+    try:
+        return bytes(memoryview(body))
+    except TypeError:
+        raise TypeError(f"a body must be bytes, str or a buffer, not {type(body)!r}") from None
+
+
 @spelled
 class Collected:
     """Messages of an atomic batch that is not sent yet."""
+
+    _with = "with"
 
     def __init__(self, dedup: str | bytes | None) -> None:
         self._dedup = dedup
@@ -62,18 +72,17 @@ class Collected:
 
         Nothing is checked or sent before the end of the block. What can change of the arguments is copied now.
 
-        Raises: UsageError: the batch has been sent.
+        Raises: UsageError: its block has not begun, or has ended. TypeError: this is no body.
         """
         if unknown:
             refuse_unknown(self.send, unknown)
-        if self._over:
-            raise UsageError("could not add a message to an atomic batch: its block has ended")
-        if keys is not NO_KEYS and keys is not None and not isinstance(keys, (str, tuple)):
+        if self._over or not self._begun:
+            raise self._outside("add a message to an atomic batch")
+        if keys is not NO_KEYS and keys is not None and not isinstance(keys, (str, tuple)) and hasattr(keys, "__iter__"):
             keys = tuple(keys)
-        if properties is not None:
+        if properties is not None and hasattr(properties, "items"):  # anything else is refused at the end, as by a send
             properties = dict(properties)
-        # memoryview refuses what is no body: bytes(5) would be five zeros
-        copied = body if body.__class__ is bytes or isinstance(body, (bytes, str)) else bytes(memoryview(body))
+        copied = body if body.__class__ is bytes or isinstance(body, (bytes, str)) else _copy(body)
         own = (topic, copied, tags, keys, queue, queue_key, properties, flag, delay_level, delay, deliver_at)
         messages = self._messages
         messages.append((own, _NAMES))
@@ -93,6 +102,13 @@ class Collected:
     def __len__(self) -> int:
         return len(self._messages)
 
+    def _outside(self, doing: str) -> UsageError:
+        """The error of a call outside the block: what it gave would never be sent."""
+        if self._over:
+            return UsageError(f"could not {doing}: its block has ended")
+        hint = f"write `{self._with} producer.batch() as batch:`"
+        return UsageError(f"could not {doing}: its block has not begun", hint=hint)
+
     def _begin(self) -> None:
         if self._begun:
             raise UsageError("could not begin the block of an atomic batch: it has only one; call batch() for another")
@@ -103,8 +119,8 @@ class Collected:
         """Raises: TypeError: the consumer is not of this kind. UsageError."""
         if not isinstance(consumer, kind):
             raise TypeError(f"could not commit offsets with an atomic batch: {consumer!r:.100} is not a {kind.__name__}")
-        if self._over:
-            raise UsageError("could not commit offsets with an atomic batch: its block has ended")
+        if self._over or not self._begun:
+            raise self._outside("commit offsets with an atomic batch")
         if self._dedup is not None:
             hint = "leave out the id: the offsets tell whether the batch was stored before"
             raise UsageError("could not commit offsets with an atomic batch: it has an id", hint=hint)

@@ -39,5 +39,7 @@ class CallProducer(Producer):
 def message_max_for(body: Body) -> int:
     """The largest message of a session for this body: the usual one, or for a larger body that of any broker. The size of a
     session's memory follows from it, so most clients never have the second kind."""
+    if not hasattr(body, "__len__"):
+        return MESSAGE_USUAL  # it is no body; the send says so
     size = body.nbytes if isinstance(body, memoryview) else len(body) * (4 if isinstance(body, str) else 1)
     return MESSAGE_USUAL if size + AROUND_MAX <= MESSAGE_USUAL else MESSAGE_MAX

@@ -24,6 +24,7 @@ from orbitmq.shm.topic_table import TopicTable
 # If the reply comes so soon, nobody waits for the receipt of the request: that would be one more wake-up. If it does not, the
 # receipt says whether the request was stored at all.
 SOON_S = 0.02
+FOR_EVER_S = 1e9  # what no clock of a wait refuses; a longer timeout is as good as this
 
 
 class Calls:
@@ -70,7 +71,7 @@ class Calls:
     def request(self, topic: str, body: Body, timeout: float, settings: dict[str, Any]) -> Message:
         """See Requests.request."""
         check_seconds(timeout, "request", "timeout", above=True)
-        deadline = time.monotonic() + timeout
+        deadline = time.monotonic() + min(timeout, FOR_EVER_S)
         reader = self.prepare()
         if reader.inside:
             raise UsageError(

@@ -87,6 +87,21 @@ def test_a_batch_has_one_block(tmp_path: Path) -> None:
         assert contents(broker, "orders") == [b"one"]
 
 
+def test_a_message_before_the_block_is_refused(tmp_path: Path) -> None:
+    """Goal: a program that forgets the `with` is told so: what it collected would never be sent. Likewise for offsets."""
+    with small_broker(tmp_path) as broker:
+        broker.create_topic("orders", queues=1)
+        consumer, producer = broker.consumer("g", ["orders"]), broker.producer()
+        batch = producer.batch()
+        with pytest.raises(errors.UsageError, match=r"its block has not begun; write `with producer.batch\(\) as batch:`"):
+            batch.send("orders", b"never")
+        with pytest.raises(errors.UsageError, match="its block has not begun"):
+            batch.commit(consumer)
+        with batch:
+            batch.send("orders", b"in the block")
+        assert contents(broker, "orders") == [b"in the block"]
+
+
 def test_arguments_may_change_before_the_end(tmp_path: Path) -> None:
     """Goal: a batch has what it was given, also where a program fills one body, list or dict again for each message."""
     with small_broker(tmp_path) as broker:
@@ -107,9 +122,9 @@ def test_what_is_no_body_is_refused_as_send_does(tmp_path: Path, body: object) -
     with small_broker(tmp_path) as broker:
         broker.create_topic("orders", queues=1)
         with broker.producer() as producer:
-            with pytest.raises(TypeError, match="bytes-like object"):
+            with pytest.raises(TypeError, match="a body must be bytes, str or a buffer, not <class"):
                 producer.send("orders", body)  # type: ignore[arg-type]
-            with pytest.raises(TypeError, match="bytes-like object"), producer.batch() as batch:
+            with pytest.raises(TypeError, match="a body must be bytes, str or a buffer, not <class"), producer.batch() as batch:
                 batch.send("orders", body)  # type: ignore[arg-type]
         assert contents(broker, "orders") == []
 
@@ -165,6 +180,7 @@ def test_limits(tmp_path: Path) -> None:
         broker.create_topic("orders", queues=1)
         for settings, count, size, knob in (
             ({"window": 16}, 17, 1, "raise window="),
+            ({"window": 16}, 65_537, 1, "raise window="),
             ({"window": 4096}, 2049, 1, "raise lane_capacity"),
             ({"window": 64, "message_max": 1 << 16}, 10, 15_000, "raise lane_capacity"),
             ({"window": 64, "message_max": 1 << 12}, 40, 3800, "submission ring"),
@@ -174,10 +190,11 @@ def test_limits(tmp_path: Path) -> None:
                     for _ in range(count):
                         batch.send("orders", bytes(size))
                 assert caught.value.limit is not None and knob in str(caught.value), str(caught.value)
+                assert caught.value.topic == "orders"
                 with producer.batch() as batch:
                     batch.send("orders", b"fits")
                 assert len(batch.receipts) == 1
-        assert contents(broker, "orders") == [b"fits"] * 4
+        assert contents(broker, "orders") == [b"fits"] * 5
 
 
 @pytest.mark.parametrize(("window", "before", "count"), [(16, 10, 10), (16, 15, 2), (16, 1, 16)])

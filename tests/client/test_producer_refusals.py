@@ -103,6 +103,33 @@ def test_properties_that_cannot_be(producer: Producer) -> None:
         producer.send_batch("orders", b"abc")
 
 
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ({"keys": 5}, "keys must be str or a sequence of str, not <class 'int'>"),
+        ({"properties": 5}, "properties must be a mapping, not <class 'int'>"),
+        ({"properties": "ab"}, "properties must be a mapping, not <class 'str'>"),
+        ({"properties": [("a", "b")]}, "properties must be a mapping, not <class 'list'>"),
+        ({"body": 5}, "a body must be bytes, str or a buffer, not <class 'int'>"),
+    ],
+)
+def test_an_argument_of_another_type_is_named(producer: Producer, arguments: dict[str, Any], told: str) -> None:
+    with pytest.raises(TypeError, match=told):
+        producer.send("orders", **{"body": b"", **arguments})
+
+
+def test_numbers_that_no_word_holds(producer: Producer) -> None:
+    """Goal: as for other values that are too large, the error says which argument, or the value means for ever."""
+    huge = 10**400
+    for flag in (huge, -huge):
+        with pytest.raises(SettingError, match="it passes 32 bits"):
+            producer.send("orders", b"", flag=flag)
+    with pytest.raises(SettingError, match="it is not a number of seconds from 0"):
+        producer.send("orders", b"", timeout=-huge)
+    assert producer.send("orders", b"", timeout=huge).queue == 0
+    assert producer.send_async("orders", b"").result(huge)
+
+
 def test_limits_on_sizes(broker: ThreadBroker) -> None:
     with Producer(broker, message_max=4096) as producer:
         room = 4096 - 91 - 20 - len("orders")

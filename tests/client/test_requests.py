@@ -249,6 +249,10 @@ def test_refusals(broker: orbitmq.Broker, name: str) -> None:
             broker.request(name, b"x", bad)  # type: ignore[arg-type]
     with pytest.raises(UnknownTopic):
         broker.request("no-such", b"x")
+    with pytest.raises(UnknownTopic):
+        broker.request("no-such", b"x", 10**400)
+    with pytest.raises(TypeError, match="a body must be bytes, str or a buffer, not <class 'int'>"):
+        broker.request(name, 5)  # type: ignore[arg-type]
     with pytest.raises(UnknownQueue):
         broker.request(name, b"x", queue=99)
     with pytest.raises(MessageTooLarge):

@@ -103,21 +103,31 @@ static int address(Producer *self, struct parcel *parcel, uint32_t i, enum durab
     return 0;
 }
 
+/* Whether a batch has more messages than any wait makes room for. If so, MessageTooLarge is raised. */
+static bool too_many(const Producer *self, Py_ssize_t messages, PyObject *topic)
+{
+    const struct sender *sender = &self->link->sender;
+    const uint64_t lane = lane_batch_messages(sender->control->settings.lane_capacity);
+    const uint64_t most = lane < sender->shape.window ? lane : sender->shape.window;
+    if ((uint64_t)messages <= most)
+        return false;
+    py_raise("MessageTooLarge",
+               most == lane ? "send fewer messages at once || raise {lane_capacity of broker}"
+                            : "send fewer messages at once || raise {window of producer}",
+               Py_BuildValue("{s:O,s:n,s:K}", "topic", topic, "size", messages, "limit", (unsigned long long)most),
+               "could not send an atomic batch of %zd messages: the limit is %llu", messages, (unsigned long long)most);
+    return true;
+}
+
 /* A batch that no wait makes fit. */
 static int fits(const Producer *self, const struct parcel *parcel, PyObject *topic)
 {
     const struct sender *sender = &self->link->sender;
     const uint64_t ring = sender->shape.sq_capacity / 2;
-    const uint64_t lane = lane_batch_messages(sender->control->settings.lane_capacity);
-    const uint64_t most = lane < sender->shape.window ? lane : sender->shape.window;
     const uint64_t bytes = ring_stride(sizeof(struct send_atomic) + parcel->bytes);
-    if (parcel->count > most)
-        py_raise("MessageTooLarge",
-                   most == lane ? "send fewer messages at once || raise {lane_capacity of broker}"
-                                : "send fewer messages at once || raise {window of producer}",
-                   Py_BuildValue("{s:O,s:I,s:K}", "topic", topic, "size", parcel->count, "limit", (unsigned long long)most),
-                   "could not send an atomic batch of %u messages: the limit is %llu", parcel->count, (unsigned long long)most);
-    else if (bytes > ring)
+    if (too_many(self, parcel->count, topic))
+        return -1;
+    if (bytes > ring)
         py_raise("MessageTooLarge", "send fewer messages at once || raise {window of producer}, which sizes the ring",
                    Py_BuildValue("{s:O,s:K,s:K}", "topic", topic, "size", (unsigned long long)bytes, "limit", (unsigned long long)ring),
                    "could not send an atomic batch of %llu bytes: half of the submission ring is %llu", (unsigned long long)bytes,
@@ -207,10 +217,16 @@ PyObject *producer_post_atomic(Producer *self, PyObject *const *args, Py_ssize_t
     uint64_t timeout_ns = self->timeout_ns;
     enum durability said = DURABILITY_UNSAID;
     const Py_ssize_t messages = count == 3 || count == 4 ? PyTuple_Size(args[0]) : -1;
-    if (messages < 1 || messages > (Py_ssize_t)SESSION_WINDOW_MAX) {
+    if (messages < 1) {
         if (!PyErr_Occurred())
-            py_raise("UsageError", "send fewer messages at once", Py_BuildValue("{s:n}", "value", messages),
-                       "could not send an atomic batch of %zd messages: it can have 1 to %u", messages, SESSION_WINDOW_MAX);
+            py_raise("UsageError", NULL, NULL, "could not send an atomic batch without messages");
+        return NULL;
+    }
+    if (messages > (Py_ssize_t)SESSION_WINDOW_MAX) {
+        PyObject *values = PyTuple_GetItem(PyTuple_GetItem(args[0], 0), 0);
+        PyObject *topic = values ? PyTuple_GetItem(values, 0) : NULL;
+        if (topic)
+            too_many(self, messages, topic);
         return NULL;
     }
     if (parse_durability(args[1], &said) < 0 || parse_timeout(args[2], &timeout_ns) < 0)

@@ -147,7 +147,7 @@ int parse_keys(PyObject *value, const char **keys, uint32_t *size, PyObject **jo
     }
     PyObject *list = PySequence_List(value);
     if (!list)
-        return -1;
+        return refuse_type(value, "keys", "str or a sequence of str");
     const Py_ssize_t count = PyList_Size(list);
     const char *one;
     uint32_t one_size;
@@ -224,13 +224,27 @@ int refuse_type(PyObject *value, const char *what, const char *wanted)
     return -1;
 }
 
+/* Of an integer that no double holds: whether it is more than 0, as a great double or as -1. */
+static bool passes_zero(PyObject *value, double *seconds)
+{
+    PyErr_Clear();
+    PyObject *zero = PyLong_FromLong(0);
+    const int more = zero ? PyObject_RichCompareBool(value, zero, Py_GT) : -1;
+    Py_XDECREF(zero);
+    *seconds = more ? 1e300 : -1;
+    return more >= 0;
+}
+
 int parse_timeout(PyObject *value, uint64_t *timeout_ns)
 {
     if (value == Py_None)
         return 0;
-    const double seconds = PyFloat_AsDouble(value);
-    if (seconds == -1.0 && PyErr_Occurred())
+    double seconds = PyFloat_AsDouble(value);
+    const bool odd = seconds == -1.0 && PyErr_Occurred();
+    if (odd && !PyErr_ExceptionMatches(PyExc_OverflowError))
         return refuse_type(value, "timeout", "a number of seconds");
+    if (odd && !passes_zero(value, &seconds))
+        return -1;
     if (!(seconds >= 0)) {
         py_raise("SettingError", NULL, Py_BuildValue("{s:s,s:O}", "setting", "timeout", "value", value),
                    "could not use timeout %R: it is not a number of seconds from 0", value);
@@ -238,23 +252,6 @@ int parse_timeout(PyObject *value, uint64_t *timeout_ns)
     }
     *timeout_ns = seconds < 9e9 ? (uint64_t)(seconds * 1e9) : FOREVER;
     return 0;
-}
-
-int parse_result_timeout(PyObject *const *args, Py_ssize_t count, PyObject *names, uint64_t *timeout_ns)
-{
-    const Py_ssize_t named = names ? PyTuple_Size(names) : 0;
-    if (count + named > 1) {
-        PyErr_SetString(PyExc_TypeError, "result() takes one argument, timeout");
-        return -1;
-    }
-    if (named && PyUnicode_CompareWithASCIIString(PyTuple_GetItem(names, 0), "timeout") != 0) {
-        PyObject *known = Py_BuildValue("(s)", "timeout");
-        if (known)
-            py_refuse_option("wait for a result", PyTuple_GetItem(names, 0), args[0], known);
-        Py_XDECREF(known);
-        return -1;
-    }
-    return count + named ? parse_timeout(args[0], timeout_ns) : 0;
 }
 
 int parse_queue(PyObject *value, int64_t *queue)
@@ -279,9 +276,12 @@ int parse_queue(PyObject *value, int64_t *queue)
 static int parse_flag(PyObject *value, uint32_t *flag)
 {
     const long long number = PyLong_AsLongLong(value);
-    if (number == -1 && PyErr_Occurred())
+    const bool odd = number == -1 && PyErr_Occurred();
+    if (odd && !PyErr_ExceptionMatches(PyExc_OverflowError))
         return refuse_type(value, "flag", "int");
-    if (number < INT32_MIN || number > (long long)UINT32_MAX) {
+    if (odd)
+        PyErr_Clear();
+    if (odd || number < INT32_MIN || number > (long long)UINT32_MAX) {
         py_raise("SettingError", NULL, Py_BuildValue("{s:s,s:O}", "setting", "flag", "value", value), "could not use flag %R: it passes 32 bits", value);
         return -1;
     }
@@ -311,6 +311,10 @@ static int refuse_reserved(PyObject *name, const char *text, uint32_t size)
 PyObject *parse_properties(PyObject *mapping, bool own)
 {
     PyObject *items = PyMapping_Items(mapping);
+    if (!items && !PyObject_HasAttrString(mapping, "items")) {
+        PyErr_Clear();
+        PyErr_Format(PyExc_TypeError, "properties must be a mapping, not %R", (PyObject *)Py_TYPE(mapping));
+    }
     PyObject *pieces = items ? PyList_New(0) : NULL;
     bool good = pieces != NULL;
     for (Py_ssize_t i = 0; good && i < PyList_Size(items); i++) {
@@ -347,8 +351,11 @@ static int parse_body(PyObject *body, struct letter *letter)
         if (!(letter->body = (const uint8_t *)py_utf8(body, "UsageError", "body", &size)))
             return -1;
     } else {
-        if (PyObject_GetBuffer(body, &letter->view, PyBUF_SIMPLE) < 0)
+        if (PyObject_GetBuffer(body, &letter->view, PyBUF_SIMPLE) < 0) {
+            if (!PyObject_CheckBuffer(body))
+                PyErr_Format(PyExc_TypeError, "a body must be bytes, str or a buffer, not %R", (PyObject *)Py_TYPE(body));
             return -1;
+        }
         letter->viewed = true;
         letter->body = letter->view.buf;
         size = letter->view.len;

@@ -129,6 +129,23 @@ static PyObject *pending_done(Pending *self, PyObject *unused)
     return PyBool_FromLong(!pending_open(self));
 }
 
+int parse_result_timeout(PyObject *const *args, Py_ssize_t count, PyObject *names, uint64_t *timeout_ns)
+{
+    const Py_ssize_t named = names ? PyTuple_Size(names) : 0;
+    if (count + named > 1) {
+        PyErr_SetString(PyExc_TypeError, "result() takes one argument, timeout");
+        return -1;
+    }
+    if (named && PyUnicode_CompareWithASCIIString(PyTuple_GetItem(names, 0), "timeout") != 0) {
+        PyObject *known = Py_BuildValue("(s)", "timeout");
+        if (known)
+            py_refuse_option("wait for a result", PyTuple_GetItem(names, 0), args[0], known);
+        Py_XDECREF(known);
+        return -1;
+    }
+    return count + named ? parse_timeout(args[0], timeout_ns) : 0;
+}
+
 static PyObject *pending_result(Pending *self, PyObject *const *args, Py_ssize_t count, PyObject *names)
 {
     uint64_t timeout_ns = FOREVER;
