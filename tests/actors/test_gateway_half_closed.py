@@ -298,10 +298,10 @@ def watched(broker: orbitmq.Broker) -> set[str]:
 
 def unread(remote: Remote) -> int:
     """Bytes that have come at the gateway's end of the connection, and wait there."""
-    end = f":{remote.socket.getsockname()[1]:04X}"
+    ends = [f":{port:04X}" for _, port in (remote.socket.getpeername(), remote.socket.getsockname())]
     lines = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
-    [(_, _, waiting)] = [line[4].partition(":") for line in lines if line[2].endswith(end)]
-    return int(waiting, 16)
+    waiting = [line[4].partition(":")[2] for line in lines if line[1].endswith(ends[0]) and line[2].endswith(ends[1])]
+    return sum(int(each, 16) for each in waiting)
 
 
 def test_a_reset_while_there_is_no_room(broker: orbitmq.Broker) -> None:
