@@ -41,5 +41,5 @@ def reply_over(
         )
     try:
         return calls_of(connection).reply(message, body, settings)
-    except NEEDY as error:  # as `means` does, which costs a fiftieth of a round trip
+    except NEEDY as error:  # as `means` does, which takes 2 us more
         refuse(error, "reply to a message")

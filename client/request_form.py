@@ -34,12 +34,8 @@ def request_properties(correlation_id: str, client_id: str, timeout: float) -> d
     return {CORRELATION_ID: correlation_id, REPLY_TO_CLIENT: client_id, TTL: str(int(min(timeout * 1000, 1 << 62)))}
 
 
-def is_request(message: Message) -> bool:
-    """Whether somebody may wait for a reply to this message."""
-    return _asks(message.properties)
-
-
-def _asks(properties: Mapping[str, str]) -> bool:
+def is_request(properties: Mapping[str, str]) -> bool:
+    """Whether somebody may wait for a reply to the message that has these."""
     return CORRELATION_ID in properties and REPLY_TO_CLIENT in properties and properties.get(MSG_TYPE) != REPLY
 
 
@@ -48,7 +44,7 @@ def reply_properties(message: Message) -> dict[str, str]:
     if not isinstance(message, Message):
         raise TypeError(f"could not reply to {message!r:.100}: it is not a Message")
     properties = message.properties  # decoded at each use
-    if not _asks(properties):
+    if not is_request(properties):
         place = f"{message.topic}/{message.queue}@{message.offset}"
         why = "it is a reply itself" if properties.get(MSG_TYPE) == REPLY else "it is no request, so nobody waits for a reply"
         raise UsageError(f"could not reply to {place}: {why}", hint="send it with request()", id=message.id)

@@ -55,7 +55,7 @@ class Requests:
             from orbitmq.client.calls import calls_of
 
             return calls_of(self._connection).request(topic, body, timeout, settings)
-        except NEEDY as error:  # as `means` does, which costs a fiftieth of a round trip
+        except NEEDY as error:  # as `means` does, which takes 2 us more
             refuse(error, f"send a request to {topic!r}")
 
     def reply(

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from pip._internal.models.index import PyPI
 
+from tests.script_run import script_run
 from tests.waiting import WATCHDOG_S
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -51,16 +52,7 @@ class Checkout:
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("UV_", "PIP_", "XDG_CONFIG"))}
         own = {"PYTHON": str(self.root / "python"), "HOME": str(self.root / "home"), "CC": "true"}
         own["PATH"] = os.pathsep.join([str(self.root / "bin"), os.environ["PATH"]])
-        done = subprocess.run(
-            [str(self.root / "scripts" / "setup")],
-            env=kept | own | environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=WATCHDOG_S,
-            check=False,
-        )
+        done = script_run([str(self.root / "scripts" / "setup")], kept | own | environment)
         assert done.returncode == 0, done.stdout
         (self.root / ".venv" / "python.stamp").unlink()  # so that the next one installs again
         return sorted((self.root / "calls").read_text().splitlines())

@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.script_run import script_run
 from tests.tools import TOLD, tool
-from tests.waiting import WATCHDOG_S, Stuck
+from tests.waiting import Stuck
 
 ROOT = Path(__file__).resolve().parent.parent
 CORES = len(os.sched_getaffinity(0))
@@ -41,16 +42,7 @@ class Checkout:
     def run(self, *arguments: str, prefix: Sequence[str] = (), **environment: str) -> subprocess.CompletedProcess[str]:
         kept = {name: value for name, value in os.environ.items() if name not in ("WORKERS", "PYTHONPATH")}
         path = os.pathsep.join([str(self.root / "bin"), os.environ["PATH"]])
-        return subprocess.run(
-            [*prefix, str(self.root / "scripts" / "test"), *arguments],
-            env=kept | {"PATH": path} | environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=WATCHDOG_S,
-            check=False,
-        )
+        return script_run([*prefix, str(self.root / "scripts" / "test"), *arguments], kept | {"PATH": path} | environment)
 
     def calls(self) -> list[str]:
         return (self.root / "calls").read_text().splitlines()

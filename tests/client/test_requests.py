@@ -97,7 +97,7 @@ def test_what_is_on_disk(broker: orbitmq.Broker, name: str) -> None:
     (topic,) = [each for each in broker.topics() if each.name == REPLY_TOPIC]
     assert (topic.queues, topic.perm, topic.retention_hours) == (REPLY_QUEUES, 6, REPLY_HOURS)
     assert reply.queue == reply_queue(calls.client_id, REPLY_QUEUES)
-    assert is_request(request) and not is_request(reply)
+    assert is_request(request.properties) and not is_request(reply.properties)
 
 
 def test_threads_tasks_and_workers(broker: orbitmq.Broker, name: str) -> None:
