@@ -17,6 +17,8 @@ from orbitmq.shm import runtime
 from orbitmq.shm.memfd import memfd_sealed
 from orbitmq.shm.segment import SegmentKind, attach_segment, segment_name
 
+LOOK_S = 0.001
+
 
 class Attachment:
     """Everything a client maps of a tree. Keep the attachment as long as you use one of its addresses or pointers.
@@ -113,6 +115,16 @@ class Attachment:
     def wait_flushed(self, end: int, timeout: float) -> bool:
         """The same, until the log is on disk up to `end`."""
         return self._wait(lib.control_await_flushed, end, timeout, "flushed its log")
+
+    def wait_halves(self, timeout: float) -> bool:
+        """The same, until the writer knows which transactions have ended, which it reads after each start."""
+        return self._wait(self._halves_ready, 0, timeout, "read which transactions have ended")
+
+    def _halves_ready(self, control: Any, _wake: Any, _end: int, left_ns: int) -> bool:
+        """Looks twice: nothing wakes those who wait for this, which is soon there, and once in a tree's life."""
+        if not lib.control_halves_ready(control):
+            self.pause(min(left_ns / 1e9, LOOK_S))
+        return bool(lib.control_halves_ready(control))
 
     def _wait(self, look: Any, end: int, timeout: float, what: str) -> bool:
         deadline = time.monotonic() + timeout

@@ -59,10 +59,10 @@ class OpenTransaction:
 
 
 def open_transactions(attached: Attached, group: str | None) -> Iterator[OpenTransaction]:
-    """The oldest first. Raises: CorruptRecord: one of the half messages is damaged."""
+    """The oldest first, once the writer knows which have ended. Raises: CorruptRecord: one of the half messages is damaged."""
     table = TopicTable(attached.topics)
     topic = table.find(HALF_TOPIC)
-    if topic is None or not lib.control_halves_ready(attached.control):
+    if topic is None:
         return
     bounds = table.bounds(topic.first_slot)
     with closing(reader_of(attached)) as reader:

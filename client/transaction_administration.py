@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from orbitmq.client.connection import Connection
 from orbitmq.client.parameters import spelled
-from orbitmq.errors import OrbitError
+from orbitmq.errors import OrbitError, TimedOut
+from orbitmq.errors.remedy import hint
 from orbitmq.native._core import ffi, lib
 from orbitmq.shm.durability import Durability
 from orbitmq.shm.means import means
@@ -36,7 +37,8 @@ class TransactionAdministration:
         Args:
             group: only those of this producer group.
 
-        Raises: CorruptRecord: one of the half messages is damaged. BrokerNotRunning. GroupNameError.
+        Raises: CorruptRecord: one of the half messages is damaged. BrokerNotRunning. GroupNameError. TimedOut: the
+            broker has just started, and does not know it yet.
         """
         from orbitmq.client.group_name import check_producer_group
 
@@ -48,6 +50,12 @@ class TransactionAdministration:
             attachment, seen = self._connection.attach_wake(), ffi.new("struct positions_seen *")
             lib.control_positions(attachment.control, seen)
             attachment.wait_indexed(int(seen.wrote), INDEXED_S)  # what has begun before this call
+            if not attachment.wait_halves(limit := self._connection.timeout):
+                raise TimedOut(
+                    "could not list transactions: the broker's writer has not yet read which of them have ended",
+                    hint=hint("look with `orbitmq status` what it does || raise {timeout of connect}"),
+                    timeout=limit,
+                )
             found = list(open_transactions(attachment, group))
             noted: list[Any] = []
             for begin in range(0, len(found), AT_ONCE):
