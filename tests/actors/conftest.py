@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pytest
 
+import orbitmq
 from tests.actors.delay_life import DelayLife, settings_of
 from tests.actors.fronts import connect_to_front
 from tests.actors.remoting_client import Remote
+from tests.actors.shared_broker import BROKERS, OWN_TOPIC
 from tests.fast import warm
 
 __all__ = ["warm"]
@@ -34,6 +36,32 @@ def at_front(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
     if getattr(request, "param", os.environ.get("ORBITMQ_AT_FRONT") == "1"):
         monkeypatch.setenv("ORBITMQ_GATEWAYS", "2")
         monkeypatch.setattr(Remote, "connect", staticmethod(connect_to_front))
+
+
+@pytest.fixture
+def topic(broker: orbitmq.Broker) -> str:
+    """A topic of the test's own, on a broker that other tests use too (shared_broker.py)."""
+    return BROKERS.topic
+
+
+@pytest.fixture
+def group(topic: str) -> str:
+    """The name of a group of the test's own."""
+    return f"group-of-{topic}"
+
+
+@pytest.fixture
+def place(request: pytest.FixtureRequest) -> tuple[str, str]:
+    """Group and topic of the test, whether or not it shares its broker."""
+    if "topic" not in request.fixturenames:
+        return "g", OWN_TOPIC
+    return request.getfixturevalue("group"), request.getfixturevalue("topic")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    if nextitem is None or nextitem.path.parent != item.path.parent:
+        BROKERS.end()
 
 
 @pytest.fixture

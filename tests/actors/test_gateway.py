@@ -39,6 +39,7 @@ from tests.actors.remoting_client import (
     damaged,
     records,
 )  # fmt: skip
+from tests.actors.shared_broker import broker_for
 from tests.native.remoting_model import BINARY, JSON
 from tests.trees import actors, everything, kill, small_broker
 from tests.waiting import dead, until
@@ -48,9 +49,8 @@ NOT_FOUND, RETRY, MOVED, NO_OFFSET, BAD_FILTER = 19, 20, 21, 22, 23
 
 
 @pytest.fixture
-def broker(tmp_path: Path) -> Iterator[orbitmq.Broker]:
-    with small_broker(tmp_path, listen="127.0.0.1:0") as broker:
-        broker.create_topic("t", 2)
+def broker(request: pytest.FixtureRequest) -> Iterator[orbitmq.Broker]:
+    with broker_for(request, listen="127.0.0.1:0") as broker:
         yield broker
 
 
@@ -120,30 +120,31 @@ def test_an_address_that_is_none(tmp_path: Path, address: str) -> None:
 # ---- answers
 
 
-def test_routes(broker: orbitmq.Broker, remote: Remote) -> None:
+def test_routes(broker: orbitmq.Broker, remote: Remote, topic: str) -> None:
     """The route names this broker, at the address that the client reached. What does not exist has none."""
     address = broker.status().listens
     brokers = {"brokerAddrs": {"0": address}, "brokerName": broker.name, "cluster": "DefaultCluster"}
     queues = {"brokerName": broker.name, "perm": 6, "readQueueNums": 2, "topicSysFlag": 0, "writeQueueNums": 2}
-    said = remote.ask(ROUTE, topic="t")
+    said = remote.ask(ROUTE, topic=topic)
     assert said.code == SUCCESS and b" " not in said.body
     assert json.loads(said.body) == {"brokerDatas": [brokers], "filterServerTable": {}, "queueDatas": [queues]}
     assert remote.ask(ROUTE, topic="absent").code == NO_TOPIC
     assert remote.ask(ROUTE).code == SYSTEM_ERROR
     said = remote.ask(CLUSTER)
     assert json.loads(said.body)["clusterAddrTable"] == {"DefaultCluster": [broker.name]}
-    broker.delete_topic("t")
-    assert remote.ask(ROUTE, topic="t").code == NO_TOPIC
-    assert remote.send("t", b"late", c="none").code == NO_TOPIC
+    broker.delete_topic(topic)
+    assert remote.ask(ROUTE, topic=topic).code == NO_TOPIC
+    assert remote.send(topic, b"late", c="none").code == NO_TOPIC
 
 
+@pytest.mark.usefixtures("topic")
 def test_what_is_not_supported_is_said(remote: Remote) -> None:
     said = remote.ask(12345)
     assert said.code == NOT_SUPPORTED and "12345" in (said.remark or "")
     assert remote.ask(UNREGISTER, clientID="c").code == SUCCESS
 
 
-def test_sends_and_pulls(broker: orbitmq.Broker, remote: Remote) -> None:
+def test_sends_and_pulls(broker: orbitmq.Broker, remote: Remote, topic: str, group: str) -> None:
     """Both forms of a send; receipts name the true places; what is read is what was sent, by us and through the gateway."""
     rng = random.Random(remote.form)
     sent = []
@@ -151,43 +152,43 @@ def test_sends_and_pulls(broker: orbitmq.Broker, remote: Remote) -> None:
         body, queue, unique = rng.randbytes(rng.choice([0, 1, 200, 20_000])), rng.randrange(2), f"ID{number}"
         properties = f"UNIQ_KEY\1{unique}\2WAIT\1true\2TAGS\1{'ab'[number % 2]}\2colour\1blue\2".encode()
         if number % 2:
-            said = remote.send("t", body, queue, properties, h=7)
+            said = remote.send(topic, body, queue, properties, h=7)
         else:
-            fields = {"producerGroup": "g", "topic": "t", "queueId": queue, "sysFlag": 0, "bornTimestamp": 5, "flag": 7}
+            fields = {"producerGroup": group, "topic": topic, "queueId": queue, "sysFlag": 0, "bornTimestamp": 5, "flag": 7}
             said = remote.ask(SEND, body, properties=properties, **fields)
         assert said.code == SUCCESS and said.fields["transactionId"] == unique and said.body == b""
         assert said.fields["TRACE_ON"] == "true" and said.fields["queueId"] == str(queue)
         born_ms = 1_700_000_000_123 if number % 2 else 5
         sent.append((body, queue, int(said.fields["queueOffset"]), said.fields["msgId"], born_ms))
-    assert [(bytes(each), each.queue, each.offset, each.id, each.born_ms) for each in stored(broker)] == sent
-    for number, each in enumerate(stored(broker)):
+    assert [(bytes(each), each.queue, each.offset, each.id, each.born_ms) for each in stored(broker, topic)] == sent
+    for number, each in enumerate(stored(broker, topic)):
         own = {name: value for name, value in each.properties.items() if name != "__CRC32#"}
         assert own == {"UNIQ_KEY": f"ID{number}", "colour": "blue", "TAGS": "ab"[number % 2]} and each.flag == 7
     for queue in range(2):
         found, offset = [], 0
-        while (said := remote.pull("t", queue, offset)).code == SUCCESS:
+        while (said := remote.pull(topic, queue, offset)).code == SUCCESS:
             found += [body_of(record) for record in records(said.body)]
             offset = int(said.fields["nextBeginOffset"])
             assert b"__CRC32#" not in said.body
         assert said.code == NOT_FOUND
         assert found == [body for body, number, *_ in sent if number == queue]
-        assert remote.ask(MAX_OFFSET, topic="t", queueId=queue).fields == {"offset": str(len(found))}
-        assert remote.ask(MIN_OFFSET, topic="t", queueId=queue).fields == {"offset": "0"}
+        assert remote.ask(MAX_OFFSET, topic=topic, queueId=queue).fields == {"offset": str(len(found))}
+        assert remote.ask(MIN_OFFSET, topic=topic, queueId=queue).fields == {"offset": "0"}
 
 
-def test_a_one_way_send(broker: orbitmq.Broker, remote: Remote) -> None:
+def test_a_one_way_send(broker: orbitmq.Broker, remote: Remote, topic: str) -> None:
     """It is stored, and only what asks for an answer gets one; also of what Python answers."""
-    remote.put(SEND_V2, b"one-way", mark=ONE_WAY, **remote.send_fields("t", 0))
+    remote.put(SEND_V2, b"one-way", mark=ONE_WAY, **remote.send_fields(topic, 0))
     remote.put(HEARTBEAT, b"{}", mark=ONE_WAY)
     remote.put(SEND_V2, b"refused", mark=ONE_WAY, **remote.send_fields("absent", 0, c="none"))
-    assert remote.send("t", b"then").fields["queueOffset"] == "1"
+    assert remote.send(topic, b"then").fields["queueOffset"] == "1"
     indexed(broker)
-    assert [bytes(message) for message in stored(broker)] == [b"one-way", b"then"]
+    assert [bytes(message) for message in stored(broker, topic)] == [b"one-way", b"then"]
 
 
-def test_any_queue(broker: orbitmq.Broker, remote: Remote) -> None:
+def test_any_queue(broker: orbitmq.Broker, remote: Remote, topic: str) -> None:
     """A negative queue id leaves the choice to the broker."""
-    assert {remote.send("t", b"x", -1).fields["queueId"] for _ in range(4)} == {"0", "1"}
+    assert {remote.send(topic, b"x", -1).fields["queueId"] for _ in range(4)} == {"0", "1"}
 
 
 REFUSED: list[tuple[dict[str, Any], int]] = [
@@ -213,94 +214,95 @@ REFUSED: list[tuple[dict[str, Any], int]] = [
 
 
 @pytest.mark.parametrize(("change", "code"), REFUSED, ids=[f"{change}"[:40] for change, _ in REFUSED])
-def test_refused_sends(broker: orbitmq.Broker, remote: Remote, change: dict[str, Any], code: int) -> None:
+def test_refused_sends(broker: orbitmq.Broker, remote: Remote, change: dict[str, Any], code: int, topic: str) -> None:
     """The code and a reason; nothing is stored, and the connection goes on."""
     broker.create_topic("read_only", 1)
     broker.set_permissions("read_only", read=True, write=False)
-    said = remote.ask(SEND_V2, b"body", **remote.send_fields("t", 0, **change))
+    said = remote.ask(SEND_V2, b"body", **remote.send_fields(topic, 0, **change))
     assert (said.code, bool(said.remark)) == (code, True), said
-    assert remote.send("t", b"good").fields["queueOffset"] == "0"
+    assert remote.send(topic, b"good").fields["queueOffset"] == "0"
     indexed(broker)
-    assert [bytes(message) for message in stored(broker)] == [b"good"]
+    assert [bytes(message) for message in stored(broker, topic)] == [b"good"]
 
 
-def test_a_message_that_is_passed_on(broker: orbitmq.Broker, remote: Remote) -> None:
+def test_a_message_that_is_passed_on(broker: orbitmq.Broker, remote: Remote, topic: str) -> None:
     """A client may send on what it had from a broker: what brokers have noted on it is left out. What clients note for each
     other stays."""
     notes = b"CLUSTER\1c\2MIN_OFFSET\0010\2MAX_OFFSET\0019\2__CRC32#\1x\2ATOMIC\0010:2\2MSG_REGION\1r\2TRACE_ON\1true\2"
-    assert remote.send("t", b"x", 0, notes + b"__SHARDINGKEY\1s\2INSTANCE_ID\1i\2colour\1blue\2").code == SUCCESS
+    assert remote.send(topic, b"x", 0, notes + b"__SHARDINGKEY\1s\2INSTANCE_ID\1i\2colour\1blue\2").code == SUCCESS
     indexed(broker)
-    (message,) = stored(broker)
+    (message,) = stored(broker, topic)
     own = {name: value for name, value in message.properties.items() if name != "__CRC32#"}
     assert own == {"__SHARDINGKEY": "s", "INSTANCE_ID": "i", "colour": "blue"}
 
 
-def test_too_large_a_message(broker: orbitmq.Broker, remote: Remote) -> None:
+def test_too_large_a_message(broker: orbitmq.Broker, remote: Remote, topic: str) -> None:
     most = broker.status().message_max
     for size in (most, 3 * most):
-        assert remote.send("t", bytes(size)).code == ILLEGAL
-    assert remote.send("t", bytes(most - 200)).code == SUCCESS
+        assert remote.send(topic, bytes(size)).code == ILLEGAL
+    assert remote.send(topic, bytes(most - 200)).code == SUCCESS
 
 
-def test_a_durable_topic(broker: orbitmq.Broker, remote: Remote) -> None:
+def test_a_durable_topic(broker: orbitmq.Broker, remote: Remote, topic: str) -> None:
     """The answer comes when the message is on the disk."""
-    broker.create_topic("safe", 1, durability="flushed")
+    safe = f"{topic}-safe"
+    broker.create_topic(safe, 1, durability="flushed")
     for _ in range(5):
-        said = remote.send("safe", b"x" * 100)
+        said = remote.send(safe, b"x" * 100)
         assert broker.status().positions.flushed > int(said.fields["msgId"][16:], 16)
 
 
-def test_where_a_pull_begins(broker: orbitmq.Broker, remote: Remote) -> None:
+def test_where_a_pull_begins(broker: orbitmq.Broker, remote: Remote, topic: str) -> None:
     """The table of RocketMQ's answers by offset."""
     for number in range(3):
-        remote.send("t", b"%d" % number)
+        remote.send(topic, b"%d" % number)
     indexed(broker)
     table = [(0, SUCCESS, 3), (2, SUCCESS, 3), (3, NOT_FOUND, 3), (4, MOVED, 3), (99, MOVED, 3), (-1, MOVED, 0)]
     for offset, code, following in table:
-        said = remote.pull("t", 0, offset)
+        said = remote.pull(topic, 0, offset)
         assert (offset, said.code, said.fields["nextBeginOffset"]) == (offset, code, str(following))
         assert (said.fields["minOffset"], said.fields["maxOffset"], said.fields["suggestWhichBrokerId"]) == ("0", "3", "0")
-    assert [(remote.pull("t", 1, offset).code) for offset in (0, 5)] == [NOT_FOUND, MOVED]
-    assert len(records(remote.pull("t", 0, 0, most=2).body)) == 2
-    assert len(records(remote.pull("t", 0, 0, most=0).body)) == 3
-    assert remote.pull("t", 2, 0).code == SYSTEM_ERROR
+    assert [(remote.pull(topic, 1, offset).code) for offset in (0, 5)] == [NOT_FOUND, MOVED]
+    assert len(records(remote.pull(topic, 0, 0, most=2).body)) == 2
+    assert len(records(remote.pull(topic, 0, 0, most=0).body)) == 3
+    assert remote.pull(topic, 2, 0).code == SYSTEM_ERROR
     assert remote.pull("absent", 0, 0).code == NO_TOPIC
-    assert remote.ask(PULL, **{**remote.pull_fields("t", 0, 0), "expressionType": "SQL92"}).code == BAD_FILTER
-    assert remote.ask(QUERY_OFFSET, consumerGroup="nobody", topic="t", queueId=0).fields == {"offset": "0"}
-    assert remote.ask(QUERY_OFFSET, consumerGroup="nobody", topic="t", queueId=2).code == NO_OFFSET
+    assert remote.ask(PULL, **{**remote.pull_fields(topic, 0, 0), "expressionType": "SQL92"}).code == BAD_FILTER
+    assert remote.ask(QUERY_OFFSET, consumerGroup="nobody", topic=topic, queueId=0).fields == {"offset": "0"}
+    assert remote.ask(QUERY_OFFSET, consumerGroup="nobody", topic=topic, queueId=2).code == NO_OFFSET
 
 
-def test_the_offset_of_a_group(broker: orbitmq.Broker, remote: Remote) -> None:
+def test_the_offset_of_a_group(broker: orbitmq.Broker, remote: Remote, topic: str, group: str) -> None:
     """What a local member has committed."""
     for _ in range(4):
-        remote.send("t", b"x", 1)
+        remote.send(topic, b"x", 1)
     indexed(broker)
-    with broker.consumer("readers", topics=["t"], start="earliest") as consumer:
+    with broker.consumer(group, topics=[topic], start="earliest") as consumer:
         assert len(consumer.poll_batch(3, timeout=10)) == 3
         consumer.commit()
-    assert remote.ask(QUERY_OFFSET, consumerGroup="readers", topic="t", queueId=1).fields == {"offset": "3"}
+    assert remote.ask(QUERY_OFFSET, consumerGroup=group, topic=topic, queueId=1).fields == {"offset": "3"}
 
 
-def test_tags(broker: orbitmq.Broker, remote: Remote) -> None:
+def test_tags(broker: orbitmq.Broker, remote: Remote, topic: str) -> None:
     for number in range(40):
-        remote.send("t", b"%d" % number, 0, b"TAGS\1" + b"abcd"[number % 4 :][:1])
+        remote.send(topic, b"%d" % number, 0, b"TAGS\1" + b"abcd"[number % 4 :][:1])
     indexed(broker)
-    said = remote.pull("t", 0, 0, tags=" b|| d ")
+    said = remote.pull(topic, 0, 0, tags=" b|| d ")
     assert [int(body_of(each)) % 4 for each in records(said.body)] == [1, 3] * 8
-    said = remote.pull("t", 0, int(said.fields["nextBeginOffset"]), tags="nothing")
+    said = remote.pull(topic, 0, int(said.fields["nextBeginOffset"]), tags="nothing")
     assert (said.code, said.fields["nextBeginOffset"]) == (RETRY, "40")
-    assert remote.pull("t", 0, 0, tags="||".join(map(str, range(65)))).code == BAD_FILTER
+    assert remote.pull(topic, 0, 0, tags="||".join(map(str, range(65)))).code == BAD_FILTER
 
 
-def test_held_pulls(broker: orbitmq.Broker, remote: Remote) -> None:
+def test_held_pulls(broker: orbitmq.Broker, remote: Remote, topic: str) -> None:
     """One that finds nothing new is answered when something comes, or when its time is over; others do not wait for it."""
-    first = remote.put(PULL, **remote.pull_fields("t", 0, 0, suspend_ms=20_000))
-    second = remote.put(PULL, **remote.pull_fields("t", 1, 0, suspend_ms=10))
+    first = remote.put(PULL, **remote.pull_fields(topic, 0, 0, suspend_ms=20_000))
+    second = remote.put(PULL, **remote.pull_fields(topic, 1, 0, suspend_ms=10))
     said = remote.take()
     assert (said.opaque, said.code) == (second, NOT_FOUND)
-    assert remote.send("t", b"elsewhere", 1).code == SUCCESS
+    assert remote.send(topic, b"elsewhere", 1).code == SUCCESS
     with broker.producer() as producer:
-        producer.send("t", b"news", queue=0)
+        producer.send(topic, b"news", queue=0)
     said = remote.take()
     assert (said.opaque, said.code) == (first, SUCCESS)
     assert [body_of(each) for each in records(said.body)] == [b"news"]
@@ -323,29 +325,29 @@ def test_a_stop_answers_held_pulls(tmp_path: Path) -> None:
 # ---- connections
 
 
-def test_frames_in_pieces_and_in_heaps(broker: orbitmq.Broker, remote: Remote) -> None:
+def test_frames_in_pieces_and_in_heaps(broker: orbitmq.Broker, remote: Remote, topic: str) -> None:
     """However TCP cuts the stream, each request is answered once, and sends of a connection keep their order."""
-    frame = remote.frame(SEND_V2, b"slowly", **remote.send_fields("t", 0))
+    frame = remote.frame(SEND_V2, b"slowly", **remote.send_fields(topic, 0))
     for at in range(len(frame)):
         remote.socket.sendall(frame[at : at + 1])
     assert remote.take().fields["queueOffset"] == "0"
-    heap = b"".join(remote.frame(SEND_V2, b"%d" % number, **remote.send_fields("t", 0)) for number in range(500))
+    heap = b"".join(remote.frame(SEND_V2, b"%d" % number, **remote.send_fields(topic, 0)) for number in range(500))
     remote.socket.sendall(heap)
     assert [int(remote.take().fields["queueOffset"]) for _ in range(500)] == list(range(1, 501))
     indexed(broker)
-    assert [bytes(message) for message in stored(broker)] == [b"slowly", *(b"%d" % number for number in range(500))]
+    assert [bytes(message) for message in stored(broker, topic)] == [b"slowly", *(b"%d" % number for number in range(500))]
 
 
-def test_more_than_the_ring_holds(broker: orbitmq.Broker, remote: Remote) -> None:
+def test_more_than_the_ring_holds(broker: orbitmq.Broker, remote: Remote, topic: str) -> None:
     """Sends that find no room in the submission ring wait for it, on their own connection; the others are served."""
     size = broker.status().message_max - 300
-    frames = [remote.frame(SEND_V2, bytes([number]) * size, **remote.send_fields("t", 0)) for number in range(60)]
+    frames = [remote.frame(SEND_V2, bytes([number]) * size, **remote.send_fields(topic, 0)) for number in range(60)]
     sending = threading.Thread(target=lambda: [remote.socket.sendall(frame) for frame in frames])
     sending.start()
     with Remote(broker.status().listens) as other:
         for _ in range(20):
             assert other.ask(HEARTBEAT, b"{}").code == SUCCESS
-            assert other.send("t", b"small", 1).code == SUCCESS
+            assert other.send(topic, b"small", 1).code == SUCCESS
     assert [int(remote.take().fields["queueOffset"]) for _ in range(60)] == list(range(60))
     sending.join()
 
@@ -385,14 +387,14 @@ BAD = [
 
 
 @pytest.mark.parametrize("data", BAD, ids=range(len(BAD)))
-def test_who_sends_nonsense_is_cut_off(broker: orbitmq.Broker, data: bytes) -> None:
+def test_who_sends_nonsense_is_cut_off(broker: orbitmq.Broker, data: bytes, topic: str) -> None:
     """That connection is closed; others do not notice."""
     with Remote(broker.status().listens) as good, Remote(broker.status().listens) as bad:
         pid = actors(broker)["gateway"].pid
         bad.socket.sendall(data)
         with pytest.raises(ConnectionError):
             bad.take()
-        assert good.send("t", b"x").code == SUCCESS
+        assert good.send(topic, b"x").code == SUCCESS
         assert actors(broker)["gateway"].pid == pid
 
 

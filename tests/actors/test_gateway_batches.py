@@ -19,6 +19,7 @@ import orbitmq
 from orbitmq.store.record import Record, parse
 from tests.actors.fronts import serving
 from tests.actors.remoting_client import ONE_WAY, SEND_V2, Remote, records
+from tests.actors.shared_broker import OWN_TOPIC, broker_for
 from tests.actors.test_gateway import indexed, stored
 from tests.native.remoting_model import BINARY, JSON
 from tests.trees import actors, everything, kill, small_broker
@@ -47,9 +48,8 @@ def body_of(entries: list[Entry]) -> bytes:
 
 
 @pytest.fixture
-def broker(tmp_path: Path) -> Iterator[orbitmq.Broker]:
-    with small_broker(tmp_path, listen="127.0.0.1:0") as broker:
-        broker.create_topic("t", 2)
+def broker(request: pytest.FixtureRequest) -> Iterator[orbitmq.Broker]:
+    with broker_for(request, listen="127.0.0.1:0") as broker:
         yield broker
 
 
@@ -59,11 +59,13 @@ def remote(broker: orbitmq.Broker, request: pytest.FixtureRequest) -> Iterator[R
         yield remote
 
 
-def fields(remote: Remote, queue: int = 0, properties: bytes = b"WAIT\1true\2", **others: object) -> dict[str, object]:
-    return remote.send_fields("t", queue, properties, **{"m": "true", **others})
+def fields(
+    remote: Remote, topic: str, queue: int = 0, properties: bytes = b"WAIT\1true\2", **others: object
+) -> dict[str, object]:
+    return remote.send_fields(topic, queue, properties, **{"m": "true", **others})
 
 
-def test_batches_and_single_sends(broker: orbitmq.Broker, remote: Remote) -> None:
+def test_batches_and_single_sends(broker: orbitmq.Broker, remote: Remote, topic: str) -> None:
     """Each message with its own body, flag and properties, and those of the request; in one run of offsets, which the answer
     names."""
     rng = random.Random(remote.form)
@@ -74,31 +76,31 @@ def test_batches_and_single_sends(broker: orbitmq.Broker, remote: Remote) -> Non
         for each in range(count):
             properties = f"UNIQ_KEY\1{number}-{each}\2colour\1blue".encode() + rng.choice([b"", b"\2"])
             entries.append(Entry(rng.randbytes(rng.choice([1, 50, 700])), properties, each % 3))
-        said = remote.ask(SEND_BATCH, body_of(entries), **fields(remote, queue, b"WAIT\1true\2shop\1north\2"))
+        said = remote.ask(SEND_BATCH, body_of(entries), **fields(remote, topic, queue, b"WAIT\1true\2shop\1north\2"))
         assert said.code == SUCCESS and said.fields["queueId"] == str(queue) and "transactionId" not in said.fields
         ids, first = said.fields["msgId"].split(","), int(said.fields["queueOffset"])
         assert len(ids) == count
         for each, entry in enumerate(entries):
             own = {"UNIQ_KEY": f"{number}-{each}", "colour": "blue", "shop": "north"}
             sent.append((entry.body, queue, first + each, ids[each], entry.flag, own))
-        single = remote.send("t", b"between", queue, b"UNIQ_KEY\1single\2")
+        single = remote.send(topic, b"between", queue, b"UNIQ_KEY\1single\2")
         assert int(single.fields["queueOffset"]) == first + count
         sent.append((b"between", queue, first + count, single.fields["msgId"], 0, {"UNIQ_KEY": "single"}))
     found = []
-    for message in stored(broker):
+    for message in stored(broker, topic):
         own = {name: value for name, value in message.properties.items() if name not in OWN}
         found.append((bytes(message), message.queue, message.offset, message.id, message.flag, own))
         assert message.born_ms == 1_700_000_000_123
     assert found == sent
 
 
-def test_the_mark_of_a_batch_stays_at_home(broker: orbitmq.Broker, remote: Remote) -> None:
+def test_the_mark_of_a_batch_stays_at_home(broker: orbitmq.Broker, remote: Remote, topic: str) -> None:
     """RocketMQ's clients get each record of an atomic batch as it would be without it, by pulls and by its id."""
     entries = [Entry(b"%d" % each, properties) for each in range(12) for properties in (b"", b"UNIQ_KEY\1u\2colour\1blue\2")]
-    ids = remote.ask(SEND_BATCH, body_of(entries), **fields(remote)).fields["msgId"].split(",")
-    found = [message for message in stored(broker) if message.queue == 0]
+    ids = remote.ask(SEND_BATCH, body_of(entries), **fields(remote, topic)).fields["msgId"].split(",")
+    found = [message for message in stored(broker, topic) if message.queue == 0]
     assert all("ATOMIC" in message.properties for message in found) and len(found) == len(entries)
-    pulled = records(remote.pull("t", 0, 0).body)
+    pulled = records(remote.pull(topic, 0, 0).body)
     looked_up = [remote.ask(VIEW, offset=int(each[16:], 16)).body for each in ids]
     assert pulled == looked_up
     for record, entry, message in zip(pulled, entries, found, strict=True):
@@ -108,13 +110,13 @@ def test_the_mark_of_a_batch_stays_at_home(broker: orbitmq.Broker, remote: Remot
         assert int.from_bytes(record[:4], "big") == len(record)
 
 
-def test_any_queue_and_one_way(broker: orbitmq.Broker, remote: Remote) -> None:
+def test_any_queue_and_one_way(broker: orbitmq.Broker, remote: Remote, topic: str) -> None:
     """A batch goes to one queue, whichever it is; and which code it has does not matter, but what its header says."""
-    remote.put(SEND_BATCH, body_of([Entry(b"a"), Entry(b"b")]), mark=ONE_WAY, **fields(remote, -1))
-    remote.put(SEND_V2, body_of([Entry(b"c"), Entry(b"d")]), mark=ONE_WAY, **fields(remote, -1))
-    assert remote.ask(SEND_BATCH, b"single", **fields(remote, 1, m="false")).code == SUCCESS
+    remote.put(SEND_BATCH, body_of([Entry(b"a"), Entry(b"b")]), mark=ONE_WAY, **fields(remote, topic, -1))
+    remote.put(SEND_V2, body_of([Entry(b"c"), Entry(b"d")]), mark=ONE_WAY, **fields(remote, topic, -1))
+    assert remote.ask(SEND_BATCH, b"single", **fields(remote, topic, 1, m="false")).code == SUCCESS
     indexed(broker)
-    found = stored(broker)
+    found = stored(broker, topic)
     assert [bytes(message) for message in found] == [b"a", b"b", b"c", b"d", b"single"]
     assert found[0].queue == found[1].queue and found[2].queue == found[3].queue
 
@@ -141,15 +143,17 @@ REFUSED: list[tuple[bytes, dict[str, object], int]] = [
 
 
 @pytest.mark.parametrize(("body", "change", "code"), REFUSED, ids=range(len(REFUSED)))
-def test_refused_batches(broker: orbitmq.Broker, remote: Remote, body: bytes, change: dict[str, object], code: int) -> None:
+def test_refused_batches(
+    broker: orbitmq.Broker, remote: Remote, body: bytes, change: dict[str, object], code: int, topic: str
+) -> None:
     """One message that cannot be taken: nothing of the batch is stored, the answer says why, and the connection goes on."""
     broker.create_topic("read_only", 1)
     broker.set_permissions("read_only", read=True, write=False)
-    said = remote.ask(SEND_BATCH, body, **fields(remote, **change))
+    said = remote.ask(SEND_BATCH, body, **fields(remote, topic, **change))
     assert (said.code, bool(said.remark)) == (code, True), said
-    assert remote.ask(SEND_BATCH, GOOD.encoded * 2, **fields(remote)).fields["queueOffset"] == "0"
+    assert remote.ask(SEND_BATCH, GOOD.encoded * 2, **fields(remote, topic)).fields["queueOffset"] == "0"
     indexed(broker)
-    assert [bytes(message) for message in stored(broker)] == [b"good", b"good"]
+    assert [bytes(message) for message in stored(broker, topic)] == [b"good", b"good"]
 
 
 def decoded(body: bytes) -> list[tuple[bytes, int]] | None:
@@ -169,7 +173,7 @@ def decoded(body: bytes) -> list[tuple[bytes, int]] | None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_damaged_batches(broker: orbitmq.Broker, seed: int) -> None:
+def test_damaged_batches(broker: orbitmq.Broker, seed: int, topic: str) -> None:
     """Batches with bytes changed, lost and doubled: what a plain reading finds is stored, or nothing is."""
     rng = random.Random(seed)
     wanted, answers = [], {SUCCESS: 0, ILLEGAL: 0}
@@ -190,24 +194,24 @@ def test_damaged_batches(broker: orbitmq.Broker, seed: int) -> None:
                         body[at : at + 4] = rng.choice([0, 21, 22, 23, 1 << 31, (1 << 32) - 1]).to_bytes(4, "big")
                 if not body:
                     break
-            said = remote.ask(SEND_BATCH, bytes(body), **fields(remote, number % 2))
+            said = remote.ask(SEND_BATCH, bytes(body), **fields(remote, topic, number % 2))
             good = decoded(bytes(body))
             assert said.code == (ILLEGAL if good is None else SUCCESS), (bytes(body), said)
             answers[said.code] += 1
             wanted += [(content, flag, number % 2) for content, flag in good or []]
     assert min(answers.values()) > 50
     indexed(broker)
-    assert [(bytes(message), message.flag & 0xFFFFFFFF, message.queue) for message in stored(broker)] == wanted
+    assert [(bytes(message), message.flag & 0xFFFFFFFF, message.queue) for message in stored(broker, topic)] == wanted
 
 
-def test_too_large_a_message_in_the_middle(broker: orbitmq.Broker, remote: Remote) -> None:
+def test_too_large_a_message_in_the_middle(broker: orbitmq.Broker, remote: Remote, topic: str) -> None:
     """The broker's own limit, which is found when part of the batch was judged already; the answer names the message."""
     most = broker.status().message_max
-    said = remote.ask(SEND_BATCH, body_of([GOOD, GOOD, Entry(bytes(most)), GOOD]), **fields(remote))
+    said = remote.ask(SEND_BATCH, body_of([GOOD, GOOD, Entry(bytes(most)), GOOD]), **fields(remote, topic))
     assert said.code == ILLEGAL and "message 3" in (said.remark or "")
-    said = remote.ask(SEND_BATCH, body_of([Entry(bytes(most - 1000))] * 30), **fields(remote))
+    said = remote.ask(SEND_BATCH, body_of([Entry(bytes(most - 1000))] * 30), **fields(remote, topic))
     assert said.code == ILLEGAL
-    assert remote.send("t", b"then").fields["queueOffset"] == "0"
+    assert remote.send(topic, b"then").fields["queueOffset"] == "0"
 
 
 def test_a_batch_that_grows(tmp_path: Path) -> None:
@@ -218,7 +222,7 @@ def test_a_batch_that_grows(tmp_path: Path) -> None:
         with Remote(broker.status().listens) as remote:
             for stride, count in ((1 << 19, 8192), (32_000, 8192), (32_000, 300_000), (700_000, 300_000)):
                 properties = b"k\1" + b"v" * (stride - 24 - 2)
-                said = remote.ask(SEND_BATCH, body_of([Entry(b"")]) * count, **fields(remote, 0, properties))
+                said = remote.ask(SEND_BATCH, body_of([Entry(b"")]) * count, **fields(remote, OWN_TOPIC, 0, properties))
                 assert said.code == ILLEGAL and said.remark
             assert remote.send("t", b"then").fields["queueOffset"] == "0"
             assert actors(broker)["gateway"].state == "running"
@@ -237,18 +241,20 @@ def test_properties_of_the_request_are_read_once(broker: orbitmq.Broker, remote:
     def cost(count: int) -> int:
         before = busy_ns(pid)
         for _ in range(5):
-            assert remote.ask(SEND_BATCH, body_of([Entry(b"x")] * count), **fields(remote, 0, properties)).code == SUCCESS
+            said = remote.ask(SEND_BATCH, body_of([Entry(b"x")] * count), **fields(remote, OWN_TOPIC, 0, properties))
+            assert said.code == SUCCESS
         return busy_ns(pid) - before
 
     cost(1)
     assert cost(400) < 20 * cost(1)
 
 
-def test_a_durable_topic(broker: orbitmq.Broker, remote: Remote) -> None:
+def test_a_durable_topic(broker: orbitmq.Broker, remote: Remote, topic: str) -> None:
     """The answer comes when the last message is on the disk."""
-    broker.create_topic("safe", 1, durability="flushed")
+    safe = f"{topic}-safe"
+    broker.create_topic(safe, 1, durability="flushed")
     for _ in range(5):
-        said = remote.ask(SEND_BATCH, body_of([Entry(b"x" * 3000)] * 10), **fields(remote, b="safe"))
+        said = remote.ask(SEND_BATCH, body_of([Entry(b"x" * 3000)] * 10), **fields(remote, safe))
         assert broker.status().positions.flushed > int(said.fields["msgId"].split(",")[-1][16:], 16)
 
 
@@ -264,7 +270,7 @@ def test_deaths(broker: orbitmq.Broker, victim: str) -> None:
                 number += 1
                 count = rng.choice([1, 2, 7, 40])
                 entries = [Entry(b"%d %d %d" % (number, each, count)) for each in range(count)]
-                names[remote.put(SEND_BATCH, body_of(entries), **fields(remote, number % 2))] = number
+                names[remote.put(SEND_BATCH, body_of(entries), **fields(remote, OWN_TOPIC, number % 2))] = number
             try:
                 kill(broker, victim)
                 for _ in names:
