@@ -9,6 +9,7 @@ from typing import NamedTuple
 import orbitmq
 from tests.actors import test_gateway_holds as holds
 from tests.actors.remoting_client import Remote, Said, records
+from tests.actors.shared_broker import OWN_TOPIC
 from tests.actors.test_gateway import body_of
 from tests.waiting import until
 
@@ -134,10 +135,10 @@ def _place(record: bytes) -> tuple[str, int, int, str]:
     return topic.decode(), queue, offset, receipt[0].decode() if receipt else ""
 
 
-def send(broker: orbitmq.Client, *bodies: bytes, **how: object) -> None:
+def send(broker: orbitmq.Client, *bodies: bytes, topic: str = OWN_TOPIC, **how: object) -> None:
     with broker.producer() as producer:
         for number, body in enumerate(bodies):
-            producer.send("t", body, queue=number % 4, **how)  # type: ignore[arg-type]
+            producer.send(topic, body, queue=number % 4, **how)  # type: ignore[arg-type]
 
 
 def one(popper: Popper, **how: object) -> Popped:

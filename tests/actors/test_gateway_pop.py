@@ -10,14 +10,13 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
-from pathlib import Path
 
 import pytest
 
 import orbitmq
 from tests.actors.pop_client import POLLING_TIMEOUT, POP, SUCCESS, Popper, asleep, counted, one, send
 from tests.actors.remoting_client import HEARTBEAT
-from tests.trees import small_broker
+from tests.actors.shared_broker import broker_for
 from tests.waiting import until
 
 SYSTEM_ERROR, BAD_FILTER = 1, 23
@@ -25,36 +24,35 @@ ROUNDS = 10
 
 
 @pytest.fixture
-def broker(tmp_path: Path) -> Iterator[orbitmq.Broker]:
-    with small_broker(tmp_path, listen="127.0.0.1:0") as broker:
-        broker.create_topic("t", 4)
+def broker(request: pytest.FixtureRequest) -> Iterator[orbitmq.Broker]:
+    with broker_for(request, 4, listen="127.0.0.1:0") as broker:
         yield broker
 
 
 @pytest.fixture
-def popper(broker: orbitmq.Broker) -> Iterator[Popper]:
-    with Popper(broker.status().listens, "g", "t") as popper:
+def popper(broker: orbitmq.Broker, place: tuple[str, str]) -> Iterator[Popper]:
+    with Popper(broker.status().listens, *place) as popper:
         yield popper
 
 
-def test_each_comes_once_and_is_done(broker: orbitmq.Broker, popper: Popper) -> None:
+def test_each_comes_once_and_is_done(broker: orbitmq.Broker, popper: Popper, topic: str, group: str) -> None:
     """Also for local workers of the group, and in its offsets."""
     sent = [b"%d" % n for n in range(100)]
-    send(broker, *sent)
+    send(broker, *sent, topic=topic)
     got: list[bytes] = []
     while len(got) < len(sent):
         for each in until(popper.pop, "more messages"):
-            assert (each.reconsumed, each.topic) == (0, "t")
+            assert (each.reconsumed, each.topic) == (0, topic)
             got.append(each.body)
             assert popper.ack(each) == SUCCESS
     assert sorted(got) == sorted(sent)
     assert popper.pop(poll_ms=1) == []
-    with broker.work_session("g", ["t"]) as worker:
+    with broker.work_session(group, [topic]) as worker:
         assert worker.take(1, timeout=0) == []
-    assert {queue.committed for queue in broker.group("g").queues if queue.topic == "t"} == {25}
+    assert {queue.committed for queue in broker.group(group).queues if queue.topic == topic} == {25}
 
 
-def test_a_held_pop_is_woken(broker: orbitmq.Broker, popper: Popper) -> None:
+def test_a_held_pop_is_woken(broker: orbitmq.Broker, popper: Popper, topic: str) -> None:
     """What comes is handed out, and ends the gateway's sleep. A look every tenth of a second would find it as well, and so
     what wakes is counted, from the sleep to the arrival."""
     until(lambda: popper.pop(poll_ms=1) == [], "the group to begin")
@@ -64,7 +62,7 @@ def test_a_held_pop_is_woken(broker: orbitmq.Broker, popper: Popper) -> None:
             popper.put()
             asleep(broker)
             before = counted(broker, "wakes")
-            producer.send("t", b"%d" % n, queue=n % 4)
+            producer.send(topic, b"%d" % n, queue=n % 4)
             (found,) = popper.take()
             woken += counted(broker, "wakes") > before
             assert found.body == b"%d" % n
@@ -72,10 +70,10 @@ def test_a_held_pop_is_woken(broker: orbitmq.Broker, popper: Popper) -> None:
     assert woken >= ROUNDS / 2
 
 
-def test_who_waits_first_is_served_first(broker: orbitmq.Broker, popper: Popper) -> None:
+def test_who_waits_first_is_served_first(broker: orbitmq.Broker, popper: Popper, topic: str, group: str) -> None:
     """What nobody came for ends with code 210; a client that sends no more is told at once, and one that has gone takes
     nothing."""
-    with Popper(broker.status().listens, "g", "t") as other, Popper(broker.status().listens, "g", "t") as gone:
+    with Popper(broker.status().listens, group, topic) as other, Popper(broker.status().listens, group, topic) as gone:
         gone.put(1)
         asleep(broker)
         gone.remote.socket.close()
@@ -83,7 +81,7 @@ def test_who_waits_first_is_served_first(broker: orbitmq.Broker, popper: Popper)
         asleep(broker)
         other.put(1)
         asleep(broker)
-        send(broker, b"first")
+        send(broker, b"first", topic=topic)
         assert [each.body for each in popper.take()] == [b"first"]
         assert not other.remote.has_come
         other.remote.socket.shutdown(1)
@@ -92,65 +90,65 @@ def test_who_waits_first_is_served_first(broker: orbitmq.Broker, popper: Popper)
     assert popper.remote.take().code == POLLING_TIMEOUT
 
 
-def test_the_last_try(broker: orbitmq.Broker, popper: Popper) -> None:
+def test_the_last_try(broker: orbitmq.Broker, popper: Popper, topic: str, group: str) -> None:
     """What is never acknowledged becomes a dead letter, by the rules of the work queue."""
-    with broker.work_session("g", ["t"], max_tries=3):
+    with broker.work_session(group, [topic], max_tries=3):
         pass
-    send(broker, b"poison")
+    send(broker, b"poison", topic=topic)
     popper.invisible_ms = 1
     assert [one(popper).reconsumed for _ in range(3)] == [0, 1, 2]
 
     def dead() -> list[bytes]:
         assert popper.pop(poll_ms=1) == []
-        return [letter.body for letter in broker.dead_letters("g")]
+        return [letter.body for letter in broker.dead_letters(group)]
 
     assert until(dead, "the dead letter") == [b"poison"]
 
 
-def test_retries_of_the_group(broker: orbitmq.Broker, popper: Popper) -> None:
+def test_retries_of_the_group(broker: orbitmq.Broker, popper: Popper, topic: str, group: str) -> None:
     """What a local worker nacked comes from the topic of retries to whoever pops, and is acknowledged there."""
-    send(broker, b"hard")
-    with broker.work_session("g", ["t"], max_tries=2) as worker:
+    send(broker, b"hard", topic=topic)
+    with broker.work_session(group, [topic], max_tries=2) as worker:
         (failed,) = worker.take(1, timeout=None)
         worker.nack(failed, reason="no")
         worker.settled(None)
         again = one(popper)
-        assert (again.body, again.reconsumed, again.topic) == (b"hard", 1, "%RETRY%g")
+        assert (again.body, again.reconsumed, again.topic) == (b"hard", 1, f"%RETRY%{group}")
         assert popper.ack(again) == SUCCESS
-        assert until(lambda: sum(queue.lag_messages for queue in broker.group("g").queues) == 0, "it is done")
+        assert until(lambda: sum(queue.lag_messages for queue in broker.group(group).queues) == 0, "it is done")
 
 
-def test_where_a_new_group_begins(broker: orbitmq.Broker) -> None:
+def test_where_a_new_group_begins(broker: orbitmq.Broker, topic: str) -> None:
     """At the first message, or if its client wants so (initMode 1) at the next one to come; but as with RocketMQ at the first
     one of a queue of which no message was removed yet."""
     with ExitStack() as stack:
 
         def begin(group: str, init_mode: int) -> Popper:
-            return stack.enter_context(Popper(broker.status().listens, group, "t", initMode=init_mode))
+            return stack.enter_context(Popper(broker.status().listens, f"{group}-{topic}", topic, initMode=init_mode))
 
-        send(broker, b"a")
+        send(broker, b"a", topic=topic)
         assert one(begin("g0", 1)).body == b"a"
-        broker.purge_topic("t")
-        send(broker, b"b")
+        broker.purge_topic(topic)
+        send(broker, b"b", topic=topic)
         last = begin("g1", 1)
         assert last.pop(poll_ms=1) == []
         assert one(begin("g2", 0)).body == b"b"
-        send(broker, b"c", b"d")  # in another queue, too
+        send(broker, b"c", b"d", topic=topic)  # in another queue, too
         assert {one(last).body for _ in range(2)} == {b"c", b"d"}
         assert last.pop(poll_ms=1) == []
         with broker.producer() as producer:
-            producer.send("t", b"e", queue=2)
+            producer.send(topic, b"e", queue=2)
         assert {one(each).body for each in [begin("g3", 1)] * 2} == {b"d", b"e"}
 
 
-def test_only_some_messages(broker: orbitmq.Broker) -> None:
+def test_only_some_messages(broker: orbitmq.Broker, topic: str, group: str) -> None:
     """By tags and by SQL92; the rest is passed over. Of one topic all want the same."""
     with broker.producer() as producer:
         for n in range(20):
-            producer.send("t", b"%d" % n, queue=0, tags="ab"[n % 2], properties={"n": str(n)})
+            producer.send(topic, b"%d" % n, queue=0, tags="ab"[n % 2], properties={"n": str(n)})
     listens = broker.status().listens
     by_sql = {"expType": "SQL92", "exp": "n > 16"}
-    with Popper(listens, "tags", "t", exp="a || c") as popper, Popper(listens, "sql", "t", **by_sql) as sql:
+    with Popper(listens, f"tags-{topic}", topic, exp="a || c") as popper, Popper(listens, group, topic, **by_sql) as sql:
         wanted = {b"%d" % n for n in range(0, 20, 2)}
         while wanted:
             for each in until(popper.pop, "more messages"):
@@ -186,14 +184,15 @@ def test_a_client_that_does_not_read(broker: orbitmq.Broker, popper: Popper) -> 
         assert popper.remote.ask(HEARTBEAT, b"{}").code == SUCCESS
 
 
-def test_who_wants_no_answer_takes_nothing(broker: orbitmq.Broker, popper: Popper) -> None:
+def test_who_wants_no_answer_takes_nothing(broker: orbitmq.Broker, popper: Popper, topic: str, group: str) -> None:
     """A one-way pop has no effect: nobody would get the messages."""
     until(lambda: popper.pop(poll_ms=1) == [], "the group to begin")
     popper.invisible_ms = 600_000
-    fields = {"consumerGroup": "g", "topic": "t", "queueId": -1, "maxMsgNums": 32, "invisibleTime": 600_000, "pollTime": 15_000}
+    fields = {"consumerGroup": group, "topic": topic, "queueId": -1, "maxMsgNums": 32}
+    fields |= {"invisibleTime": 600_000, "pollTime": 15_000}
     popper.remote.put(POP, mark=2, **fields, exp="*", expType="TAG", order="false")
     assert popper.remote.ask(HEARTBEAT, b"{}").code == SUCCESS
-    send(broker, b"first")
+    send(broker, b"first", topic=topic)
     assert [each.body for each in popper.pop()] == [b"first"]
 
 

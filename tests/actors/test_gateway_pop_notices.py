@@ -6,14 +6,14 @@ Method: the Python client of the protocol. Of native/remoting/gateway_pop_notice
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 import orbitmq
 from tests.actors.pop_client import NOTIFICATION, POLLING_INFO, SUCCESS, Popper, asleep, counted, one, send, told
 from tests.actors.remoting_client import HEARTBEAT
-from tests.trees import indexed, kill, small_broker, stopped
+from tests.actors.shared_broker import broker_for
+from tests.trees import indexed, kill, stopped
 from tests.waiting import until
 
 SYSTEM_ERROR, NO_PERMISSION, NO_TOPIC, BAD_FILTER, INVALID_PARAMETER = 1, 16, 17, 23, 29
@@ -23,15 +23,14 @@ OF_ONE_CONNECTION = 16
 
 
 @pytest.fixture
-def broker(tmp_path: Path) -> Iterator[orbitmq.Broker]:
-    with small_broker(tmp_path, listen="127.0.0.1:0") as broker:
-        broker.create_topic("t", 4)
+def broker(request: pytest.FixtureRequest) -> Iterator[orbitmq.Broker]:
+    with broker_for(request, 4, listen="127.0.0.1:0") as broker:
         yield broker
 
 
 @pytest.fixture
-def popper(broker: orbitmq.Broker) -> Iterator[Popper]:
-    with Popper(broker.status().listens, "g", "t") as popper:
+def popper(broker: orbitmq.Broker, place: tuple[str, str]) -> Iterator[Popper]:
+    with Popper(broker.status().listens, *place) as popper:
         yield popper
 
 
@@ -42,10 +41,10 @@ def polls(popper: Popper, queue: int = -1, **more: object) -> int:
     return int(said.fields["pollingNum"])
 
 
-def test_whether_there_is_a_message(broker: orbitmq.Broker, popper: Popper) -> None:
+def test_whether_there_is_a_message(broker: orbitmq.Broker, popper: Popper, topic: str) -> None:
     """As often as it is asked, until somebody has popped it; and what is in somebody's hands does not count."""
     assert not popper.has(poll_ms=1)
-    send(broker, b"x")
+    send(broker, b"x", topic=topic)
     assert popper.has() and popper.has()
     mine = one(popper)
     assert (mine.body, mine.reconsumed) == (b"x", 0)
@@ -56,28 +55,28 @@ def test_whether_there_is_a_message(broker: orbitmq.Broker, popper: Popper) -> N
     assert not popper.has(poll_ms=1)
 
 
-def test_it_is_told_when_one_comes(broker: orbitmq.Broker, popper: Popper) -> None:
+def test_it_is_told_when_one_comes(broker: orbitmq.Broker, popper: Popper, topic: str, group: str) -> None:
     """By a wake, as a pop is served: see test_a_held_pop_is_woken. All who wait are told."""
     assert not popper.has(poll_ms=1)
     woken = 0
-    with broker.producer() as producer, Popper(broker.status().listens, "g", "t") as other:
+    with broker.producer() as producer, Popper(broker.status().listens, group, topic) as other:
         for n in range(ROUNDS):
             for each in (popper, other):
                 each.remote.put(NOTIFICATION, **each.notice())
             asleep(broker)
             before = counted(broker, "wakes")
-            producer.send("t", b"%d" % n, queue=n % 4)
+            producer.send(topic, b"%d" % n, queue=n % 4)
             assert told(popper.remote.take()) and told(other.remote.take())
             woken += counted(broker, "wakes") > before
             assert popper.ack(one(popper)) == SUCCESS
     assert woken >= ROUNDS / 2
 
 
-def test_it_takes_nothing(broker: orbitmq.Broker, popper: Popper) -> None:
+def test_it_takes_nothing(broker: orbitmq.Broker, popper: Popper, topic: str, group: str) -> None:
     """What it was told of goes to a local worker, and is no delivery."""
-    send(broker, *[b"x"] * 8)
+    send(broker, *[b"x"] * 8, topic=topic)
     assert popper.has()
-    with broker.work_session("g", ["t"]) as worker:
+    with broker.work_session(group, [topic]) as worker:
         taken = []
 
         def all_of_it() -> bool:
@@ -89,56 +88,56 @@ def test_it_takes_nothing(broker: orbitmq.Broker, popper: Popper) -> None:
 
 
 @pytest.mark.parametrize("order", ["false", "true"])
-def test_the_pop_behind_it(broker: orbitmq.Broker, order: str) -> None:
+def test_the_pop_behind_it(broker: orbitmq.Broker, order: str, topic: str, group: str) -> None:
     """It gets as many messages at once as if nobody had asked before."""
-    with Popper(broker.status().listens, "g", "t", order=order) as popper:
+    with Popper(broker.status().listens, group, topic, order=order) as popper:
         with stopped(broker, "dispatcher"), broker.producer() as producer:
-            producer.send_batch("t", [b"x"] * 40, queue=0)
+            producer.send_batch(topic, [b"x"] * 40, queue=0)
             indexed(broker)
         assert popper.has(order=order)
         assert len(popper.pop()) == 32
 
 
-def test_pops_before_and_behind_it(broker: orbitmq.Broker, popper: Popper) -> None:
+def test_pops_before_and_behind_it(broker: orbitmq.Broker, popper: Popper, topic: str, group: str) -> None:
     """It does not take a pop's place: one that waits longer is served first, and it waits on."""
-    with Popper(broker.status().listens, "g", "t") as other:
+    with Popper(broker.status().listens, group, topic) as other:
         popper.put(1)
         asleep(broker)
         other.remote.put(NOTIFICATION, **other.notice())
         asleep(broker)
-        send(broker, b"first")
+        send(broker, b"first", topic=topic)
         assert [each.body for each in popper.take()] == [b"first"]
         assert popper.remote.ask(HEARTBEAT, b"{}").code == SUCCESS
         assert not other.remote.has_come
-        send(broker, b"second")
+        send(broker, b"second", topic=topic)
         assert told(other.remote.take())
         assert one(popper).body == b"second"
 
 
-def test_its_filter_and_order(broker: orbitmq.Broker) -> None:
+def test_its_filter_and_order(broker: orbitmq.Broker, topic: str, group: str) -> None:
     """It counts what a pop with the same filter and order would get."""
-    listens = broker.status().listens
-    with Popper(listens, "tags", "t") as some, Popper(listens, "ordered", "t", order="true") as ordered:
-        send(broker, b"b", tags="b")
+    listens, in_order = broker.status().listens, f"ordered-{topic}"
+    with Popper(listens, group, topic) as some, Popper(listens, in_order, topic, order="true") as ordered:
+        send(broker, b"b", tags="b", topic=topic)
         assert not some.has(poll_ms=1, expType="TAG", exp="a")
-        send(broker, b"a", tags="a")
+        send(broker, b"a", tags="a", topic=topic)
         assert some.has(expType="TAG", exp="a")
         assert ordered.has(order="true")
         first, second = one(ordered), "waits behind it in the same queue"
         assert not ordered.has(poll_ms=1, order="true"), second
         ordered.remote.put(NOTIFICATION, **ordered.notice(order="true"))
-        with Popper(listens, "ordered", "t") as other:
+        with Popper(listens, in_order, topic) as other:
             assert other.ack(first) == SUCCESS
         assert told(ordered.remote.take())
 
 
-def test_the_filter_of_the_group(broker: orbitmq.Broker) -> None:
+def test_the_filter_of_the_group(broker: orbitmq.Broker, topic: str, group: str) -> None:
     """A question that names no filter, as RocketMQ 5.3.3's, is about the one by which the group pops."""
-    with Popper(broker.status().listens, "tags", "t", exp="a") as popper:
+    with Popper(broker.status().listens, group, topic, exp="a") as popper:
         assert popper.pop(poll_ms=1) == []
-        send(broker, b"b", tags="b")
+        send(broker, b"b", tags="b", topic=topic)
         assert not popper.has(poll_ms=1)
-        send(broker, b"a", tags="a")
+        send(broker, b"a", tags="a", topic=topic)
         assert popper.has()
         assert one(popper).body == b"a"
 
@@ -148,38 +147,40 @@ KINDS: dict[str, dict[str, object]] = {"tag": {"exp": "a"}, "sql": {**SQL}, "ord
 
 
 @pytest.mark.parametrize("how", KINDS.values(), ids=KINDS)
-def test_a_group_that_nobody_has_popped(broker: orbitmq.Broker, popper: Popper, how: dict[str, object]) -> None:
+def test_a_group_that_nobody_has_popped(
+    broker: orbitmq.Broker, popper: Popper, how: dict[str, object], topic: str, group: str
+) -> None:
     """Goal: who only asks says nothing about how the group pops: its first pop does, and gets each message at once, as one that
     was never delivered. Whoever waits for an answer is told, and asks again."""
-    with broker.producer() as producer, Popper(broker.status().listens, "g", "t", **how) as other:
-        producer.send("t", b"a", tags="a", properties={"n": "1"}, queue=0)
+    with broker.producer() as producer, Popper(broker.status().listens, group, topic, **how) as other:
+        producer.send(topic, b"a", tags="a", properties={"n": "1"}, queue=0)
         indexed(broker)
         assert popper.has()
         popped = one(other)
         assert (popped.body, popped.reconsumed) == (b"a", 0)
         assert other.ack(popped) == SUCCESS
-    with Popper(broker.status().listens, "h", "t", **how) as other:
-        assert popper.has(consumerGroup="h")
+    with Popper(broker.status().listens, f"h-{topic}", topic, **how) as other:
+        assert popper.has(consumerGroup=f"h-{topic}")
         assert (mine := one(other)).body == b"a" and other.ack(mine) == SUCCESS
-        assert not popper.has(poll_ms=1, consumerGroup="h", order=how.get("order", "false"))
-    with Popper(broker.status().listens, "i", "t", **how) as other:
+        assert not popper.has(poll_ms=1, consumerGroup=f"h-{topic}", order=how.get("order", "false"))
+    with Popper(broker.status().listens, f"i-{topic}", topic, **how) as other:
         assert other.pop(poll_ms=15_000)
-    with Popper(broker.status().listens, "empty", "none-yet", **how) as other:
-        broker.create_topic("none-yet", 1)
-        opaque = popper.remote.put(NOTIFICATION, **popper.notice(consumerGroup="empty", topic="none-yet"))
+    with Popper(broker.status().listens, f"empty-{topic}", f"none-yet-{topic}", **how) as other:
+        broker.create_topic(f"none-yet-{topic}", 1)
+        opaque = popper.remote.put(NOTIFICATION, **popper.notice(consumerGroup=f"empty-{topic}", topic=f"none-yet-{topic}"))
         asleep(broker)
         other.put()
         assert popper.remote.take().opaque == opaque, "told that there is none now"
         with broker.producer() as producer:
-            producer.send("none-yet", b"x", tags="a", properties={"n": "1"})
+            producer.send(f"none-yet-{topic}", b"x", tags="a", properties={"n": "1"})
         assert other.remote.take().code == SUCCESS
 
 
-def test_how_many_pops_wait(broker: orbitmq.Broker, popper: Popper) -> None:
+def test_how_many_pops_wait(broker: orbitmq.Broker, popper: Popper, topic: str, group: str) -> None:
     """Those that have named this queue, or none; whatever else waits is none of them."""
     listens = broker.status().listens
     assert polls(popper) == 0
-    with Popper(listens, "g", "t") as other, Popper(listens, "another", "t") as another:
+    with Popper(listens, group, topic) as other, Popper(listens, f"another-{topic}", topic) as another:
         other.put()
         other.put()
         other.put(queueId=2)
@@ -187,11 +188,11 @@ def test_how_many_pops_wait(broker: orbitmq.Broker, popper: Popper) -> None:
         another.remote.put(NOTIFICATION, **another.notice())
         until(lambda: polls(popper) == 2, "both pops to wait")
         assert [polls(popper, queue) for queue in (-7, 0, 2)] == [2, 0, 1]
-        assert polls(popper, consumerGroup="another") == 1
+        assert polls(popper, consumerGroup=f"another-{topic}") == 1
     until(lambda: polls(popper) == 0, "the pops to be gone")
 
 
-def test_refusals(broker: orbitmq.Broker, popper: Popper) -> None:
+def test_refusals(broker: orbitmq.Broker, popper: Popper, topic: str, group: str) -> None:
     broker.create_topic("closed", 4)
     broker.set_permissions("closed", read=False, write=True)
     for code in (NOTIFICATION, POLLING_INFO):
@@ -209,8 +210,8 @@ def test_refusals(broker: orbitmq.Broker, popper: Popper) -> None:
     popper.remote.put(NOTIFICATION, mark=2, **popper.notice())
     assert popper.remote.ask(HEARTBEAT, b"{}").code == SUCCESS
     assert not popper.remote.has_come
-    with broker.consumer("consumed", topics=["t"]):
-        said = popper.remote.ask(NOTIFICATION, **popper.notice(consumerGroup="consumed"))
+    with broker.consumer(f"c-{group}", topics=[topic]):
+        said = popper.remote.ask(NOTIFICATION, **popper.notice(consumerGroup=f"c-{group}"))
         assert said.code == SYSTEM_ERROR and "consumer" in (said.remark or "")
 
 

@@ -19,6 +19,7 @@ from orbitmq.errors import GroupInUse, SettingError
 from tests.actors.failing_disk import kill_tree
 from tests.actors.pop_client import CHANGE, NO_MESSAGE, POP, SUCCESS, Popped, Popper, asleep, one, popped, send
 from tests.actors.remoting_client import Said
+from tests.actors.shared_broker import OWN_TOPIC, broker_for
 from tests.cli.commands import run
 from tests.trees import indexed, kill, small_broker, stopped
 from tests.waiting import until
@@ -29,26 +30,25 @@ EACH = 20  # messages of each of four queues
 
 
 @pytest.fixture
-def broker(tmp_path: Path) -> Iterator[orbitmq.Broker]:
-    with small_broker(tmp_path, listen="127.0.0.1:0") as broker:
-        broker.create_topic("t", 4)
+def broker(request: pytest.FixtureRequest) -> Iterator[orbitmq.Broker]:
+    with broker_for(request, 4, listen="127.0.0.1:0") as broker:
         yield broker
 
 
 @pytest.fixture
-def popper(broker: orbitmq.Broker) -> Iterator[Popper]:
-    with in_order(broker) as popper:
+def popper(broker: orbitmq.Broker, place: tuple[str, str]) -> Iterator[Popper]:
+    with in_order(broker, *place) as popper:
         yield popper
 
 
-def in_order(broker: orbitmq.Broker, **more: object) -> Popper:
-    return Popper(broker.status().listens, "g", "t", order="true", **more)  # type: ignore[arg-type]
+def in_order(broker: orbitmq.Broker, group: str = "g", topic: str = OWN_TOPIC, **more: object) -> Popper:
+    return Popper(broker.status().listens, group, topic, order="true", **more)  # type: ignore[arg-type]
 
 
-def fill(broker: orbitmq.Client, count: int, queue: int = 0, **how: object) -> None:
+def fill(broker: orbitmq.Client, count: int, queue: int = 0, *, topic: str = OWN_TOPIC, **how: object) -> None:
     """All of it comes at once for the dispatcher."""
     with stopped(broker, "dispatcher"), broker.producer() as producer:
-        producer.send_batch("t", [b"%d" % n for n in range(count)], queue=queue, **how)  # type: ignore[arg-type]
+        producer.send_batch(topic, [b"%d" % n for n in range(count)], queue=queue, **how)  # type: ignore[arg-type]
         indexed(broker)
 
 
@@ -61,20 +61,20 @@ def fresh(begin: int, end: int) -> list[tuple[int, int]]:
     return [(offset, 0) for offset in range(begin, end)]
 
 
-def test_one_batch_after_the_other(broker: orbitmq.Broker, popper: Popper) -> None:
+def test_one_batch_after_the_other(broker: orbitmq.Broker, popper: Popper, topic: str, group: str) -> None:
     """Two clients wait for more than a batch of one queue: one of them gets the first batch, and the other one nothing, until
     all of that is done, in whatever order. Another queue goes on meanwhile. What a client does not want of a batch, and a third
     one would take, waits too, and is not counted as a delivery."""
-    with in_order(broker) as other, in_order(broker) as third:
+    with in_order(broker, group, topic) as other, in_order(broker, group, topic) as third:
         for each in (popper, other):
             each.put(BATCH)
             asleep(broker)
-        fill(broker, 3 * BATCH)
+        fill(broker, 3 * BATCH, topic=topic)
         first = popper.take()
         assert offsets(first) == fresh(0, BATCH)
         assert popper.pop(poll_ms=1) == []
         assert not other.remote.has_come
-        fill(broker, 2, queue=1)
+        fill(broker, 2, queue=1, topic=topic)
         beside = other.take()
         assert [each.queue for each in beside] == [1, 1] and offsets(beside) == fresh(0, 2)
         for each, most in ((other, 5), (third, BATCH)):
@@ -92,9 +92,9 @@ def test_one_batch_after_the_other(broker: orbitmq.Broker, popper: Popper) -> No
         assert offsets(third.take()) == fresh(BATCH + 5, 2 * BATCH)
 
 
-def test_what_comes_again_comes_first(broker: orbitmq.Broker, popper: Popper) -> None:
+def test_what_comes_again_comes_first(broker: orbitmq.Broker, popper: Popper, topic: str) -> None:
     """One after the other: what was acknowledged stays done, and what was never handed out waits behind it."""
-    fill(broker, 8)
+    fill(broker, 8, topic=topic)
     first = popper.pop(5)
     assert offsets(first) == fresh(0, 5)
     for each in (first[3], first[1]):
@@ -113,9 +113,9 @@ def test_what_comes_again_comes_first(broker: orbitmq.Broker, popper: Popper) ->
     assert offsets(popper.pop()) == fresh(5, 8)
 
 
-def test_a_time_that_is_over(broker: orbitmq.Broker, popper: Popper) -> None:
+def test_a_time_that_is_over(broker: orbitmq.Broker, popper: Popper, topic: str) -> None:
     """A batch that nobody acknowledges comes again in its order, as often as it takes."""
-    fill(broker, 6)
+    fill(broker, 6, topic=topic)
     popper.invisible_ms = 1
     for times in range(3):
 
@@ -132,9 +132,9 @@ def test_a_time_that_is_over(broker: orbitmq.Broker, popper: Popper) -> None:
     assert offsets(last) == [(offset, 3) for offset in range(3)]
 
 
-def test_a_changed_time(broker: orbitmq.Broker, popper: Popper) -> None:
+def test_a_changed_time(broker: orbitmq.Broker, popper: Popper, topic: str) -> None:
     """As with RocketMQ, the receipt stays as it was; only its invisible time is another one, from the pop on."""
-    fill(broker, 2)
+    fill(broker, 2, topic=topic)
     (first,) = popper.pop(1)
     said = popper.remote.ask(CHANGE, **popper.fields(first), invisibleTime=120_000)
     moment = first.receipt.split(" ")[1]
@@ -145,15 +145,15 @@ def test_a_changed_time(broker: orbitmq.Broker, popper: Popper) -> None:
     assert offsets(popper.pop()) == [(1, 0)]
 
 
-def test_a_pop_that_is_asked_again(broker: orbitmq.Broker, popper: Popper) -> None:
+def test_a_pop_that_is_asked_again(broker: orbitmq.Broker, popper: Popper, topic: str, group: str) -> None:
     """By whatever connection. Other attempts wait, as pops that name none do."""
-    fill(broker, 8)
+    fill(broker, 8, topic=topic)
     first = popper.pop(3, attemptId="one")
     assert offsets(first) == fresh(0, 3)
     assert popper.ack(first[0]) == SUCCESS
     for attempt in ({"attemptId": "two"}, {}):
         assert popper.pop(poll_ms=1, **attempt) == []
-    with in_order(broker) as other:
+    with in_order(broker, group, topic) as other:
         again = until(lambda: other.pop(3, attemptId="one"), "the rest of it")
         assert offsets(again) == fresh(1, 3)
     for earlier, later in zip(first[1:], again, strict=True):
@@ -163,23 +163,23 @@ def test_a_pop_that_is_asked_again(broker: orbitmq.Broker, popper: Popper) -> No
     assert offsets(until(lambda: popper.pop(3, attemptId="one"), "the next one")) == fresh(3, 6)
 
 
-def test_the_last_try(broker: orbitmq.Broker, popper: Popper) -> None:
+def test_the_last_try(broker: orbitmq.Broker, popper: Popper, topic: str, group: str) -> None:
     """It becomes a dead letter, and the next one follows only then."""
-    shape = json.dumps({"groupName": "g", "retryMaxTimes": 2}).encode()
+    shape = json.dumps({"groupName": group, "retryMaxTimes": 2}).encode()
     assert popper.remote.ask(MAKE_GROUP, shape).code == SUCCESS
-    fill(broker, 2)
+    fill(broker, 2, topic=topic)
     popper.invisible_ms = 1
     assert [offsets([one(popper)])[0] for _ in range(2)] == [(0, 0), (0, 1)]
     popper.invisible_ms = 60_000
     assert offsets([one(popper)]) == [(1, 0)]
-    assert until(lambda: [letter.body for letter in broker.dead_letters("g")], "the dead letter") == [b"0"]
+    assert until(lambda: [letter.body for letter in broker.dead_letters(group)], "the dead letter") == [b"0"]
 
 
-def test_only_some_messages(broker: orbitmq.Broker) -> None:
-    send(broker, b"a0", b"a1", b"a2", b"a3", tags="a")
-    send(broker, *[b"b"] * 8, tags="b")
-    send(broker, b"a4", b"a5", b"a6", b"a7", tags="a")
-    with in_order(broker, exp="a") as popper:
+def test_only_some_messages(broker: orbitmq.Broker, topic: str, group: str) -> None:
+    send(broker, b"a0", b"a1", b"a2", b"a3", tags="a", topic=topic)
+    send(broker, *[b"b"] * 8, tags="b", topic=topic)
+    send(broker, b"a4", b"a5", b"a6", b"a7", tags="a", topic=topic)
+    with in_order(broker, group, topic, exp="a") as popper:
         found: dict[int, list[bytes]] = {}
         while sum(map(len, found.values())) < 8:
             for each in until(popper.pop, "more messages"):
@@ -188,25 +188,25 @@ def test_only_some_messages(broker: orbitmq.Broker) -> None:
         assert found == {queue: [b"a%d" % queue, b"a%d" % (queue + 4)] for queue in range(4)}
 
 
-def test_what_is_purged_holds_up_nothing(broker: orbitmq.Broker, popper: Popper) -> None:
-    fill(broker, 5)
+def test_what_is_purged_holds_up_nothing(broker: orbitmq.Broker, popper: Popper, topic: str) -> None:
+    fill(broker, 5, topic=topic)
     popper.invisible_ms = 3_600_000
     assert len(popper.pop()) == 5
-    broker.purge_topic("t")
-    fill(broker, 2)
+    broker.purge_topic(topic)
+    fill(broker, 2, topic=topic)
     assert offsets(until(popper.pop, "what came after the purge")) == fresh(5, 7)
 
 
-def test_all_of_a_group_pop_in_order(broker: orbitmq.Broker, popper: Popper) -> None:
+def test_all_of_a_group_pop_in_order(broker: orbitmq.Broker, popper: Popper, topic: str, group: str) -> None:
     """Or none of it does; and local workers have no such order."""
     until(lambda: popper.pop(poll_ms=1) == [], "the group to begin")
-    with Popper(broker.status().listens, "g", "t") as other:
+    with Popper(broker.status().listens, group, topic) as other:
         other.put()
         said = other.remote.take()
         assert said.code == SYSTEM_ERROR and "queue_ordered" in (said.remark or "")
     for key_ordered in (False, True):
         with pytest.raises(GroupInUse, match="_ordered"):
-            broker.work_session("g", ["t"], key_ordered=key_ordered)
+            broker.work_session(group, [topic], key_ordered=key_ordered)
 
 
 def test_what_operators_see(broker: orbitmq.Broker, popper: Popper) -> None:
@@ -230,24 +230,26 @@ def test_what_operators_see(broker: orbitmq.Broker, popper: Popper) -> None:
         assert broker.group("other").order == ""
 
 
-def test_a_failure_without_a_delay_waits_in_place(broker: orbitmq.Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_without_a_delay_waits_in_place(
+    broker: orbitmq.Broker, monkeypatch: pytest.MonkeyPatch, topic: str, group: str
+) -> None:
     """No retry is made of it, for those behind it would pass it."""
     fields = WorkSettings.fields
     monkeypatch.setattr(WorkSettings, "fields", lambda settings: {**fields(settings), "queue_ordered": True})
-    fill(broker, 2)
-    with broker.work_session("g", ["t"]) as worker:
+    fill(broker, 2, topic=topic)
+    with broker.work_session(group, [topic]) as worker:
         (first,) = until(lambda: worker.take(1, timeout=0.1), "the first one")
         assert first.message.offset == 0
         worker.nack(first)
         assert worker.settled(None) == []
-        work = broker.group("g").queues[0].work
+        work = broker.group(group).queues[0].work
         assert work is not None and (work.waiting, work.leaving) == (1, 0)
         assert worker.take(1, timeout=0.2) == []
 
 
-def test_one_order(broker: orbitmq.Broker) -> None:
+def test_one_order(broker: orbitmq.Broker, topic: str, group: str) -> None:
     """The control socket takes either order, and nothing that is none."""
-    with broker.work_session("h", ["t"]) as worker:
+    with broker.work_session(group, [topic]) as worker:
         handle = worker._handle
         assert handle is not None
         place = {"slot": handle.slot, "epoch": handle.epoch, **worker.settings.fields()}

@@ -9,14 +9,14 @@ import base64
 import json
 import random
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 import orbitmq
 from tests.actors.pop_client import ACK, BATCH_ACK, CHANGE, NO_MESSAGE, POP, SUCCESS, Popped, Popper, asleep, counted, one, send
 from tests.actors.remoting_client import HEARTBEAT
-from tests.trees import small_broker, stopped
+from tests.actors.shared_broker import broker_for
+from tests.trees import stopped
 from tests.waiting import until
 
 ILLEGAL, SYSTEM_ERROR, NO_TOPIC, INVALID = 13, 1, 17, 29
@@ -24,22 +24,21 @@ ROUNDS = 10
 
 
 @pytest.fixture
-def broker(tmp_path: Path) -> Iterator[orbitmq.Broker]:
-    with small_broker(tmp_path, listen="127.0.0.1:0") as broker:
-        broker.create_topic("t", 4)
+def broker(request: pytest.FixtureRequest) -> Iterator[orbitmq.Broker]:
+    with broker_for(request, 4, listen="127.0.0.1:0") as broker:
         yield broker
 
 
 @pytest.fixture
-def popper(broker: orbitmq.Broker) -> Iterator[Popper]:
-    with Popper(broker.status().listens, "g", "t") as popper:
+def popper(broker: orbitmq.Broker, place: tuple[str, str]) -> Iterator[Popper]:
+    with Popper(broker.status().listens, *place) as popper:
         yield popper
 
 
-def test_it_comes_again_when_its_time_is_over(broker: orbitmq.Broker, popper: Popper) -> None:
+def test_it_comes_again_when_its_time_is_over(broker: orbitmq.Broker, popper: Popper, topic: str) -> None:
     """With one delivery more each time, and under another receipt. The earlier receipts are answered as RocketMQ does, and
     change nothing: else the message would be done."""
-    send(broker, b"slow")
+    send(broker, b"slow", topic=topic)
     popper.invisible_ms = 1
     earlier = []
     for tried in range(5):
@@ -60,20 +59,22 @@ def test_it_comes_again_when_its_time_is_over(broker: orbitmq.Broker, popper: Po
     assert popper.pop(poll_ms=1) == []
 
 
-def test_an_acknowledgement_races_with_the_end_of_its_time(broker: orbitmq.Broker, popper: Popper) -> None:
+def test_an_acknowledgement_races_with_the_end_of_its_time(
+    broker: orbitmq.Broker, popper: Popper, topic: str, group: str
+) -> None:
     """The message is done, or comes again, and then counts as not done until its next acknowledgement: in no order of the two
     does an earlier receipt settle a later delivery, or does a message come that is done. Two clients, so that one of them asks
     while the other's time ends."""
     rng = random.Random(7)
-    with Popper(broker.status().listens, "g", "t") as other, broker.producer() as producer:
+    with Popper(broker.status().listens, group, topic) as other, broker.producer() as producer:
         for n in range(60):
-            producer.send("t", b"%d" % n, queue=0)
+            producer.send(topic, b"%d" % n, queue=0)
             popper.invisible_ms = rng.randint(1, 4)
             first = one(popper)
             other.put(1, poll_ms=1)
             assert popper.ack(first) == SUCCESS
             second = other.take()
-            at = next(queue for queue in broker.group("g").queues if queue.queue == 0).committed
+            at = next(queue for queue in broker.group(group).queues if queue.queue == 0).committed
             if second:
                 assert (second[0].offset, second[0].reconsumed) == (n, 1), "what is done comes again"
                 assert at == n, "the earlier receipt has settled the later delivery"
@@ -82,15 +83,15 @@ def test_an_acknowledgement_races_with_the_end_of_its_time(broker: orbitmq.Broke
                 assert popper.ack(first) == SUCCESS
                 popper.invisible_ms = 60_000
                 assert popper.ack(one(popper)) == SUCCESS
-            assert next(queue for queue in broker.group("g").queues if queue.queue == 0).committed == n + 1
+            assert next(queue for queue in broker.group(group).queues if queue.queue == 0).committed == n + 1
 
 
-def test_a_reset(broker: orbitmq.Broker, popper: Popper) -> None:
+def test_a_reset(broker: orbitmq.Broker, popper: Popper, topic: str, group: str) -> None:
     """A receipt from before the group was moved back counts for no delivery after it: not while the message waits for a pop
     again, nor, once the dispatcher has refused it, does it end what was popped meanwhile."""
-    send(broker, b"x")
+    send(broker, b"x", topic=topic)
     first = one(popper)
-    broker.reset_group("g", "earliest")
+    broker.reset_group(group, "earliest")
     assert popper.has(), "it is handed out again, and nobody has popped it"
     early = popper.remote.frame(ACK, **popper.fields(first))
     popper.remote.socket.sendall(early + popper.remote.frame(POP, **popper.pop_fields(1)))  # before the dispatcher hears of it
@@ -98,19 +99,19 @@ def test_a_reset(broker: orbitmq.Broker, popper: Popper) -> None:
     assert done.code == SUCCESS
     (again,) = popper.read(popped)
     assert (again.body, again.reconsumed) == (b"x", 0)
-    assert broker.group("g").queues[0].committed == 0, "the earlier receipt has settled the later delivery"
+    assert broker.group(group).queues[0].committed == 0, "the earlier receipt has settled the later delivery"
     code, again = popper.change(again, 0)
     assert code == SUCCESS, "the refusal of the earlier receipt has ended the later one"
     again = one(popper)
     assert again.reconsumed == 1
     assert popper.ack(again) == SUCCESS
-    assert broker.group("g").queues[0].committed == 1
+    assert broker.group(group).queues[0].committed == 1
 
 
-def test_a_changed_time(broker: orbitmq.Broker, popper: Popper) -> None:
+def test_a_changed_time(broker: orbitmq.Broker, popper: Popper, topic: str, group: str) -> None:
     """The new receipt counts, and the one before does not. What has more time does not come again meanwhile: while a pop is
     held, only what has less does."""
-    send(broker, b"a")
+    send(broker, b"a", topic=topic)
 
     def in_time() -> tuple[Popped, Popped] | None:
         popper.invisible_ms *= 2
@@ -124,9 +125,9 @@ def test_a_changed_time(broker: orbitmq.Broker, popper: Popper) -> None:
     assert popper.ack(first) == SUCCESS, "of no effect"
     code, longer = popper.change(longer, 60_000)
     assert code == SUCCESS, "the earlier receipt has settled it"
-    send(broker, b"b")
+    send(broker, b"b", topic=topic)
     second = one(popper)
-    with Popper(broker.status().listens, "g", "t") as other:
+    with Popper(broker.status().listens, group, topic) as other:
         (again,) = until(lambda: other.pop(1), "the message whose time was not changed")
         assert (again.body, again.reconsumed) == (second.body, 1)
         assert other.pop(poll_ms=1) == []
@@ -134,12 +135,12 @@ def test_a_changed_time(broker: orbitmq.Broker, popper: Popper) -> None:
         assert other.change(again, 0)[0] == SUCCESS
         assert other.ack(one(other)) == SUCCESS
     assert popper.pop(poll_ms=1) == []
-    assert sum(queue.committed for queue in broker.group("g").queues) == 2
+    assert sum(queue.committed for queue in broker.group(group).queues) == 2
 
 
-def test_an_acknowledgement_is_answered_by_a_wake(broker: orbitmq.Broker, popper: Popper) -> None:
+def test_an_acknowledgement_is_answered_by_a_wake(broker: orbitmq.Broker, popper: Popper, topic: str) -> None:
     """The dispatcher ends the gateway's sleep when it has applied one, too; and it does so behind the sleep here."""
-    send(broker, *[b"x"] * ROUNDS)
+    send(broker, *[b"x"] * ROUNDS, topic=topic)
     mine: list[Popped] = []
     while len(mine) < ROUNDS:
         mine += popper.pop()
@@ -154,9 +155,9 @@ def test_an_acknowledgement_is_answered_by_a_wake(broker: orbitmq.Broker, popper
     assert woken >= ROUNDS / 2
 
 
-def test_batches_of_acknowledgements(broker: orbitmq.Broker, popper: Popper) -> None:
+def test_batches_of_acknowledgements(broker: orbitmq.Broker, popper: Popper, topic: str, group: str) -> None:
     """One request for all of a pop, in JSON; entries of what nobody has are passed over."""
-    send(broker, *[b"%d" % n for n in range(64)])
+    send(broker, *[b"%d" % n for n in range(64)], topic=topic)
     left = 64
     while left:
         found = until(popper.pop, "more messages")
@@ -165,17 +166,17 @@ def test_batches_of_acknowledgements(broker: orbitmq.Broker, popper: Popper) -> 
         first = int(words[0])
         bits = sum(1 << each.offset - first for each in found)
         content = base64.b64encode(bits.to_bytes(8, "little")).decode()
-        place = {"t": "t", "r": "0", "so": first, "q": found[0].queue}
-        ack = {**place, "c": "g", "rq": 1, "pt": int(words[1]), "it": 1, "b": content}
+        place = {"t": topic, "r": "0", "so": first, "q": found[0].queue}
+        ack = {**place, "c": group, "rq": 1, "pt": int(words[1]), "it": 1, "b": content}
         other = {**ack, "q": 99}, {**ack, "t": "none"}, {**ack, "pt": 5}, {**ack, "rq": 2}, {**ack, "c": "h"}
         said = popper.remote.ask(BATCH_ACK, json.dumps({"acks": other}).encode())
-        assert (said.code, sum(queue.committed for queue in broker.group("g").queues)) == (SUCCESS, 64 - left - len(found))
+        assert (said.code, sum(queue.committed for queue in broker.group(group).queues)) == (SUCCESS, 64 - left - len(found))
         body = json.dumps({"brokerName": "b", "acks": [*other, ack]}).encode()
         assert popper.remote.ask(BATCH_ACK, body).code == SUCCESS
-    assert {queue.committed for queue in broker.group("g").queues} == {16}
+    assert {queue.committed for queue in broker.group(group).queues} == {16}
     assert popper.remote.ask(BATCH_ACK, b'{"acks":[]}').code == NO_MESSAGE
     huge = {**ack, "b": base64.b64encode(b"\xff" * 10_000).decode()}
-    spoiled: list[object] = [1, "c", None, {"c": "g"}, huge]
+    spoiled: list[object] = [1, "c", None, {"c": group}, huge]
     spoiled += [{**ack, **wrong} for wrong in ({"b": "?"}, {"b": 1}, {"q": -1}, {"so": []})]
     bodies = [b"[1", *(json.dumps({"acks": [each]}).encode() for each in spoiled)]
     zeros = {**ack, "b": base64.b64encode(bytes(5_000)).decode()}  # to read them is work, though they name nothing
@@ -185,8 +186,8 @@ def test_batches_of_acknowledgements(broker: orbitmq.Broker, popper: Popper) -> 
         assert popper.remote.ask(BATCH_ACK, body).code == SYSTEM_ERROR, body
 
 
-def test_refusals(broker: orbitmq.Broker, popper: Popper) -> None:
-    send(broker, b"x")
+def test_refusals(broker: orbitmq.Broker, popper: Popper, topic: str, group: str) -> None:
+    send(broker, b"x", topic=topic)
     mine = one(popper)
     for code, fields in (
         (NO_TOPIC, {"topic": "none"}),
@@ -212,16 +213,18 @@ def test_refusals(broker: orbitmq.Broker, popper: Popper) -> None:
         expected = NO_MESSAGE if code == SUCCESS else code
         assert popper.remote.ask(CHANGE, **{**popper.fields(mine), **change}, invisibleTime=1).code == expected
     assert popper.remote.ask(CHANGE, **popper.fields(mine), invisibleTime=-1).code == ILLEGAL
-    assert broker.group("g").queues[0].committed == 0
+    assert broker.group(group).queues[0].committed == 0
     assert popper.ack(mine) == SUCCESS
 
 
-def test_an_acknowledgement_waits_for_the_dispatcher(broker: orbitmq.Broker, popper: Popper) -> None:
+def test_an_acknowledgement_waits_for_the_dispatcher(
+    broker: orbitmq.Broker, popper: Popper, topic: str, group: str
+) -> None:
     """It is answered when it is noted, and not while the dispatcher hangs; other requests of the connection are served
     meanwhile."""
-    send(broker, b"x")
+    send(broker, b"x", topic=topic)
     mine = one(popper)
-    with stopped(broker, "dispatcher"), Popper(broker.status().listens, "g", "t") as other:
+    with stopped(broker, "dispatcher"), Popper(broker.status().listens, group, topic) as other:
         other.put()
         first = popper.remote.put(ACK, **popper.fields(mine))
         second = popper.remote.put(HEARTBEAT, b"{}")
