@@ -19,6 +19,7 @@ import pytest
 import orbitmq
 from orbitmq.errors import NoPermission, TopicNameError, UnknownTopic
 from tests.actors.remoting_client import ROUTE, Remote, Said
+from tests.actors.shared_broker import OWN_TOPIC, broker_for
 from tests.trees import indexed, kill, small_broker
 from tests.waiting import until
 
@@ -28,9 +29,8 @@ SUCCESS, SYSTEM_ERROR, NO_TOPIC = 0, 1, 17
 
 
 @pytest.fixture
-def broker(tmp_path: Path) -> Iterator[orbitmq.Broker]:
-    with small_broker(tmp_path, listen="127.0.0.1:0") as broker:
-        broker.create_topic("t", 2)
+def broker(request: pytest.FixtureRequest) -> Iterator[orbitmq.Broker]:
+    with broker_for(request, listen="127.0.0.1:0") as broker:
         yield broker
 
 
@@ -80,21 +80,28 @@ def test_a_topic_is_made_and_changed(broker: orbitmq.Broker, remote: Remote) -> 
 
 
 @pytest.mark.parametrize(
-    ("topic", "fields", "why"),
+    ("name", "fields", "why"),
     [
-        ("t", {"readQueueNums": 1, "writeQueueNums": 1}, "queues"),
-        ("t", {"readQueueNums": 4}, "4 queues to read and 2 to write"),
-        ("t", {"perm": 1}, "permission 1"),
+        (OWN_TOPIC, {"readQueueNums": 1, "writeQueueNums": 1}, "queues"),
+        (OWN_TOPIC, {"readQueueNums": 4}, "4 queues to read and 2 to write"),
+        (OWN_TOPIC, {"perm": 1}, "permission 1"),
         ("SCHEDULE_TOPIC_XXXX", {}, "SCHEDULE_TOPIC_XXXX"),
         ("a b", {}, "is not allowed"),
-        ("t", {"perm": "all"}, "cannot be read"),
-        ("t", {"readQueueNums": 0, "writeQueueNums": 0}, "queues"),
+        (OWN_TOPIC, {"perm": "all"}, "cannot be read"),
+        (OWN_TOPIC, {"readQueueNums": 0, "writeQueueNums": 0}, "queues"),
     ],
 )
-def test_changes_that_are_refused(broker: orbitmq.Broker, remote: Remote, topic: str, fields: Any, why: str) -> None:
-    said = change(remote, topic, 2, **fields)
+def test_changes_that_are_refused(broker: orbitmq.Broker, remote: Remote, name: str, fields: Any, why: str, topic: str) -> None:
+    before = shapes(broker)
+    assert (topic, 2, 6) in before
+    said = change(remote, topic if name == OWN_TOPIC else name, 2, **fields)
     assert said.code == SYSTEM_ERROR and said.remark is not None and why in said.remark
-    assert [(each.name, len(each.queues), each.perm) for each in broker.status().topics] == [("t", 2, 6)]
+    assert shapes(broker) == before
+
+
+def shapes(broker: orbitmq.Broker) -> set[tuple[str, int, int]]:
+    """Names, queues and permissions of all topics."""
+    return {(each.name, len(each.queues), each.perm) for each in broker.status().topics}
 
 
 def test_lists(broker: orbitmq.Broker, remote: Remote) -> None:

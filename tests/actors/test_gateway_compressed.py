@@ -6,30 +6,27 @@ Method: the Python client of the protocol, with each way by which a body comes i
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 import orbitmq
 from tests.actors.remoting_client import Remote, records
+from tests.actors.shared_broker import broker_for
 from tests.actors.test_gateway import body_of, indexed, stored
 from tests.actors.test_gateway_batches import SEND_BATCH, Entry
 from tests.actors.test_gateway_batches import body_of as batch_of
 from tests.actors.test_gateway_transactions import begin, end
 from tests.native.test_reader import COMPRESSIONS, packed
-from tests.trees import small_broker
 from tests.waiting import until
 
 SUCCESS, ILLEGAL = 0, 13
 COMPRESSED, TYPE = 0x1, 0x700
 HALF, COMMIT = 4, 8
-RETRY = "%RETRY%g"
 
 
 @pytest.fixture
-def broker(tmp_path: Path) -> Iterator[orbitmq.Broker]:
-    with small_broker(tmp_path, listen="127.0.0.1:0") as broker:
-        broker.create_topic("t", 2)
+def broker(request: pytest.FixtureRequest) -> Iterator[orbitmq.Broker]:
+    with broker_for(request, listen="127.0.0.1:0") as broker:
         yield broker
 
 
@@ -40,50 +37,50 @@ def remote(broker: orbitmq.Broker) -> Iterator[Remote]:
 
 
 @pytest.mark.parametrize("kind", COMPRESSIONS)
-def test_it_is_stored_as_it_came(broker: orbitmq.Broker, remote: Remote, kind: str) -> None:
+def test_it_is_stored_as_it_came(broker: orbitmq.Broker, remote: Remote, kind: str, topic: str, group: str) -> None:
     flag, body = COMPRESSIONS[kind], packed(b"plain" * 1000, kind.split(maxsplit=1)[0])
-    assert remote.send("t", body, 1, f=flag).code == SUCCESS
-    fields = remote.send_fields("t", 1, f=flag) | {"m": "true"}
+    assert remote.send(topic, body, 1, f=flag).code == SUCCESS
+    fields = remote.send_fields(topic, 1, f=flag) | {"m": "true"}
     assert remote.ask(SEND_BATCH, batch_of([Entry(body), Entry(body)]), **fields).code == SUCCESS
-    half = begin(remote, "id-1", body, f=flag | HALF)
+    half = begin(remote, "id-1", body, f=flag | HALF, topic=topic)
     assert end(remote, half, COMMIT).code == SUCCESS
-    assert remote.send("t", body, 1, b"DELAY\0011\2", f=flag).code == SUCCESS
-    assert remote.send(RETRY, body, 0, b"RETRY_TOPIC\1t\2", f=flag).code == SUCCESS
-    until(lambda: len(stored(broker)) == 5, "the one that is delayed")
-    messages = stored(broker) + stored(broker, RETRY)
+    assert remote.send(topic, body, 1, b"DELAY\0011\2", f=flag).code == SUCCESS
+    assert remote.send(f"%RETRY%{group}", body, 0, b"RETRY_TOPIC\1t\2", f=flag).code == SUCCESS
+    until(lambda: len(stored(broker, topic)) == 5, "the one that is delayed")
+    messages = stored(broker, topic) + stored(broker, f"%RETRY%{group}")
     assert [each.sys_flag & (COMPRESSED | TYPE) for each in messages] == [flag] * 6
     assert [bytes(each) for each in messages] == [b"plain" * 1000] * 6
-    with broker.consumer(None, topics=["t"], start="earliest") as consumer:
+    with broker.consumer(None, topics=[topic], start="earliest") as consumer:
         assert consumer.poll_arrow(10).column("body").to_pylist() == [b"plain" * 1000] * 5
-    said = remote.pull("t", 1, 0)
+    said = remote.pull(topic, 1, 0)
     assert [body_of(record) for record in records(said.body)] == [body] * 5, "remote consumers decompress by themselves"
 
 
-def test_a_body_that_is_not_what_it_says(broker: orbitmq.Broker, remote: Remote) -> None:
+def test_a_body_that_is_not_what_it_says(broker: orbitmq.Broker, remote: Remote, topic: str) -> None:
     """Stored and served as it came, as RocketMQ's broker does it; and local consumers of every kind get it so, and go on behind
     it."""
     for flag in COMPRESSIONS.values():
-        assert remote.send("t", b"plain", 1, f=flag).code == SUCCESS
-    assert remote.send("t", b"behind", 1).code == SUCCESS
+        assert remote.send(topic, b"plain", 1, f=flag).code == SUCCESS
+    assert remote.send(topic, b"behind", 1).code == SUCCESS
     sent = [b"plain"] * len(COMPRESSIONS) + [b"behind"]
-    assert [bytes(each) for each in stored(broker)] == sent
-    with broker.consumer("a", topics=["t"], start="earliest") as consumer:
+    assert [bytes(each) for each in stored(broker, topic)] == sent
+    with broker.consumer(f"a-{topic}", topics=[topic], start="earliest") as consumer:
         assert consumer.poll_bodies(10) == sent
-    with broker.consumer("b", topics=["t"], start="earliest") as consumer:
+    with broker.consumer(f"b-{topic}", topics=[topic], start="earliest") as consumer:
         assert consumer.poll_arrow(10).column("body").to_pylist() == sent
-    with broker.worker("c", ["t"]) as worker:
+    with broker.worker(f"c-{topic}", [topic]) as worker:
         for job, body in zip(worker, sent, strict=False):
             assert bytes(job.body) == body
             if body == b"behind":
                 break
-    said = remote.pull("t", 1, 0)
+    said = remote.pull(topic, 1, 0)
     assert [body_of(record) for record in records(said.body)] == sent
 
 
 @pytest.mark.parametrize("flag", [0x401, 0x701])
-def test_what_nobody_knows_is_refused(broker: orbitmq.Broker, remote: Remote, flag: int) -> None:
-    said = remote.send("t", b"x", 1, f=flag)
+def test_what_nobody_knows_is_refused(broker: orbitmq.Broker, remote: Remote, flag: int, topic: str) -> None:
+    said = remote.send(topic, b"x", 1, f=flag)
     assert (said.code, said.remark) == (ILLEGAL, "its body is compressed with something else than zlib, lz4 and zstd")
-    assert remote.send("t", b"plain", 1, f=0x200).code == SUCCESS, "a type without compression says nothing"
+    assert remote.send(topic, b"plain", 1, f=0x200).code == SUCCESS, "a type without compression says nothing"
     indexed(broker)
-    assert [(bytes(each), each.sys_flag) for each in stored(broker)] == [(b"plain", 0)]
+    assert [(bytes(each), each.sys_flag) for each in stored(broker, topic)] == [(b"plain", 0)]

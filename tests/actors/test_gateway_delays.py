@@ -17,6 +17,7 @@ import pytest
 
 import orbitmq
 from tests.actors.remoting_client import ONE_WAY, SEND, SEND_V2, Remote
+from tests.actors.shared_broker import broker_for
 from tests.actors.test_gateway import indexed, stored
 from tests.native.remoting_model import BINARY, JSON
 from tests.trees import actors, kill, small_broker
@@ -27,9 +28,8 @@ HOUR_MS = 3_600_000
 
 
 @pytest.fixture
-def broker(tmp_path: Path) -> Iterator[orbitmq.Broker]:
-    with small_broker(tmp_path, listen="127.0.0.1:0") as broker:
-        broker.create_topic("t", 2)
+def broker(request: pytest.FixtureRequest) -> Iterator[orbitmq.Broker]:
+    with broker_for(request, listen="127.0.0.1:0") as broker:
         yield broker
 
 
@@ -137,12 +137,16 @@ REFUSED: list[tuple[bytes, dict[str, object], int]] = [
 
 
 @pytest.mark.parametrize(("properties", "change", "code"), REFUSED, ids=range(len(REFUSED)))
-def test_refused(broker: orbitmq.Broker, remote: Remote, properties: bytes, change: dict[str, object], code: int) -> None:
+def test_refused(
+    broker: orbitmq.Broker, remote: Remote, properties: bytes, change: dict[str, object], code: int, topic: str
+) -> None:
     broker.create_topic("read_only", 1)
     broker.set_permissions("read_only", read=True, write=False)
-    said = remote.ask(SEND_V2, b"x", **remote.send_fields("t", 0, properties, **change))
+    indexed(broker)
+    waited = sum(known.queues[0].max_offset for known in broker.status().topics if known.name == LEVELS_TOPIC)
+    said = remote.ask(SEND_V2, b"x", **remote.send_fields(topic, 0, properties, **change))
     assert (said.code, bool(said.remark)) == (code, True), said
-    assert remote.send("t", b"good", 0, b"DELAY\0011\2").fields["queueOffset"] == "0"
+    assert remote.send(topic, b"good", 0, b"DELAY\0011\2").fields["queueOffset"] == str(waited)
 
 
 def test_no_room_for_the_topic(tmp_path: Path) -> None:

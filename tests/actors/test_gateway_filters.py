@@ -11,15 +11,15 @@ import json
 import random
 from collections.abc import Iterator
 from contextlib import ExitStack
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 import orbitmq
 from tests.actors.remoting_client import HEARTBEAT, PULL, SUBSCRIPTION, Remote, Said, records
+from tests.actors.shared_broker import OWN_TOPIC, broker_for
 from tests.actors.test_gateway import body_of, indexed
-from tests.trees import kill, small_broker
+from tests.trees import kill
 
 SUCCESS, SYSTEM_ERROR, NOT_FOUND, RETRY, BAD_FILTER, NO_SUBSCRIPTION = 0, 1, 19, 20, 23, 24
 CHECK_CONFIG = 46
@@ -27,9 +27,8 @@ COUNT = 300
 
 
 @pytest.fixture
-def broker(tmp_path: Path) -> Iterator[orbitmq.Broker]:
-    with small_broker(tmp_path, listen="127.0.0.1:0") as broker:
-        broker.create_topic("t", 1)
+def broker(request: pytest.FixtureRequest) -> Iterator[orbitmq.Broker]:
+    with broker_for(request, 1, listen="127.0.0.1:0") as broker:
         yield broker
 
 
@@ -39,18 +38,20 @@ def remote(broker: orbitmq.Broker) -> Iterator[Remote]:
         yield remote
 
 
-def fill(broker: orbitmq.Broker, count: int = COUNT) -> None:
+def fill(broker: orbitmq.Broker, count: int = COUNT, *, topic: str = OWN_TOPIC) -> None:
     """Message n has the tag a, b or c, and n as its price."""
     with broker.producer() as producer:
         bodies = [b"%d" % n for n in range(count)]
         properties: Any = [{"price": str(n)} for n in range(count)]
-        producer.send_batch("t", bodies, tags=["abc"[n % 3] for n in range(count)], properties=properties)
+        producer.send_batch(topic, bodies, tags=["abc"[n % 3] for n in range(count)], properties=properties)
     indexed(broker)
 
 
-def pull(remote: Remote, offset: int, text: str = "", *, kind: str = "SQL92", group: str = "group") -> Said:
+def pull(
+    remote: Remote, offset: int, text: str = "", *, kind: str = "SQL92", group: str = "group", topic: str = OWN_TOPIC
+) -> Said:
     """text: of the subscription that is said with the pull; empty: what heartbeats have said counts."""
-    fields = {**remote.pull_fields("t", 0, offset, tags=text), "expressionType": kind, "consumerGroup": group}
+    fields = {**remote.pull_fields(topic, 0, offset, tags=text), "expressionType": kind, "consumerGroup": group}
     if not text:
         fields = {name: value for name, value in fields.items() if name != "subscription"} | {
             "sysFlag": int(str(fields["sysFlag"])) & ~SUBSCRIPTION
@@ -68,41 +69,42 @@ def everything(remote: Remote, text: str = "", end: int = COUNT, **how: str) -> 
     return found
 
 
-def beat(remote: Remote, *subscriptions: tuple[str, str], group: str = "group") -> None:
-    told = [{"topic": "t", "subString": text, "expressionType": kind} for kind, text in subscriptions]
+def beat(remote: Remote, *subscriptions: tuple[str, str], group: str = "group", topic: str = OWN_TOPIC) -> None:
+    told = [{"topic": topic, "subString": text, "expressionType": kind} for kind, text in subscriptions]
     consumers = [{"groupName": group, "messageModel": "CLUSTERING", "subscriptionDataSet": told}] if told else []
     opaque = remote.put(HEARTBEAT, json.dumps({"clientID": "1@a", "consumerDataSet": consumers}).encode())
     remote.until(opaque)
 
 
-def test_said_in_the_pull(broker: orbitmq.Broker, remote: Remote) -> None:
-    fill(broker)
+def test_said_in_the_pull(broker: orbitmq.Broker, remote: Remote, topic: str) -> None:
+    fill(broker, topic=topic)
     rng = random.Random(1)
     for _ in range(40):
         low, high = sorted(rng.sample(range(COUNT), 2))
         tag = rng.choice("abc")
         wanted = [n for n in range(COUNT) if low <= n <= high or "abc"[n % 3] == tag]
-        assert everything(remote, f"price BETWEEN {low} AND {high} OR TAGS = '{tag}'") == wanted
-    assert everything(remote, "a || c", kind="TAG") == [n for n in range(COUNT) if n % 3 != 1]
-    assert everything(remote, "price > 1000") == []
+        assert everything(remote, f"price BETWEEN {low} AND {high} OR TAGS = '{tag}'", topic=topic) == wanted
+    assert everything(remote, "a || c", kind="TAG", topic=topic) == [n for n in range(COUNT) if n % 3 != 1]
+    assert everything(remote, "price > 1000", topic=topic) == []
 
 
 @pytest.mark.parametrize("text", ["price >", "*", "price > 'x'", "((((((((" * 100, "\x00"])
-def test_what_is_no_filter(broker: orbitmq.Broker, remote: Remote, text: str) -> None:
-    fill(broker, 3)
-    said = pull(remote, 0, text)
+def test_what_is_no_filter(broker: orbitmq.Broker, remote: Remote, text: str, topic: str) -> None:
+    fill(broker, 3, topic=topic)
+    said = pull(remote, 0, text, topic=topic)
     assert said.code == BAD_FILTER and said.remark
-    assert pull(remote, 0, "price > 0", kind="XPATH").code == BAD_FILTER
-    told = {"topic": "t", "subString": text, "expressionType": "SQL92"}
+    assert pull(remote, 0, "price > 0", kind="XPATH", topic=topic).code == BAD_FILTER
+    told = {"topic": topic, "subString": text, "expressionType": "SQL92"}
     said = remote.ask(CHECK_CONFIG, json.dumps({"clientId": "1@a", "group": "group", "subscriptionData": told}).encode())
     assert said.code == BAD_FILTER and "cannot be read at byte" in (said.remark or "")
-    beat(remote, ("SQL92", text))
-    assert pull(remote, 0).code == BAD_FILTER
+    beat(remote, ("SQL92", text), topic=topic)
+    assert pull(remote, 0, topic=topic).code == BAD_FILTER
 
 
-def test_what_a_client_checks_first(remote: Remote) -> None:
+def test_what_a_client_checks_first(remote: Remote, topic: str, group: str) -> None:
     for kind, text in (("SQL92", "price > 3"), ("TAG", "a || b"), ("TAG", "*")):
-        body = {"clientId": "1@a", "group": "g", "subscriptionData": {"topic": "t", "subString": text, "expressionType": kind}}
+        told = {"topic": topic, "subString": text, "expressionType": kind}
+        body = {"clientId": "1@a", "group": group, "subscriptionData": told}
         assert remote.ask(CHECK_CONFIG, json.dumps(body).encode()).code == SUCCESS
     for wrong in (b"", b"[]", b'{"subscriptionData":7}'):
         assert remote.ask(CHECK_CONFIG, wrong).code == SYSTEM_ERROR
@@ -174,21 +176,21 @@ def test_many_filters(broker: orbitmq.Broker, remote: Remote) -> None:
 
 
 @pytest.mark.parametrize("kind", ["SQL92", "TAG"])
-def test_a_held_pull_passes_over_what_does_not_match(broker: orbitmq.Broker, remote: Remote, kind: str) -> None:
+def test_a_held_pull_passes_over_what_does_not_match(broker: orbitmq.Broker, remote: Remote, kind: str, topic: str) -> None:
     """It is held on, and not answered for nothing; when it ends, it says how far it has looked."""
     text = {"SQL92": "TAGS = 'b'", "TAG": "b"}[kind]
-    fields = {**remote.pull_fields("t", 0, 0, suspend_ms=30_000, tags=text), "expressionType": kind}
+    fields = {**remote.pull_fields(topic, 0, 0, suspend_ms=30_000, tags=text), "expressionType": kind}
     opaque = remote.put(PULL, **fields)
     assert remote.ask(HEARTBEAT, b"{}").code == SUCCESS, "it is held before anything comes"
     with broker.producer() as producer:
         for n in range(1200):  # more than is judged at a time
-            producer.send("t", b"%d" % n, tags="a")
+            producer.send(topic, b"%d" % n, tags="a")
             if n % 400 == 0:
                 indexed(broker)
                 assert remote.ask(HEARTBEAT, b"{}").code == SUCCESS, "no answer came before this one"
         indexed(broker)
         assert remote.ask(HEARTBEAT, b"{}").code == SUCCESS
-        producer.send("t", b"wanted", tags="b")
+        producer.send(topic, b"wanted", tags="b")
         said = remote.take()
         assert (said.opaque, said.code, said.fields["nextBeginOffset"]) == (opaque, SUCCESS, "1201")
         assert [body_of(record) for record in records(said.body)] == [b"wanted"]
@@ -198,7 +200,7 @@ def test_a_held_pull_passes_over_what_does_not_match(broker: orbitmq.Broker, rem
         assert (said.opaque, said.code, said.fields["nextBeginOffset"]) == (opaque, NOT_FOUND, "1201") and not said.body
 
 
-def test_a_held_pull_against_a_model(broker: orbitmq.Broker) -> None:
+def test_a_held_pull_against_a_model(broker: orbitmq.Broker, topic: str) -> None:
     """Goal: many held pulls with filters, each from a place of its own, get each message once and nothing else. Method: random
     prices and pauses; each client asks again from where its answer says."""
     rng = random.Random(7)
@@ -209,7 +211,8 @@ def test_a_held_pull_against_a_model(broker: orbitmq.Broker) -> None:
         remotes = {price: stack.enter_context(Remote(broker.status().listens)) for price in wanted}
 
         def ask(price: int, offset: int) -> None:
-            fields = remotes[price].pull_fields("t", 0, offset, suspend_ms=rng.choice([1, 20, 20_000]), tags=f"price = {price}")
+            suspend_ms = rng.choice([1, 20, 20_000])
+            fields = remotes[price].pull_fields(topic, 0, offset, suspend_ms=suspend_ms, tags=f"price = {price}")
             remotes[price].put(PULL, **{**fields, "expressionType": "SQL92"})
 
         def take(price: int) -> None:
@@ -222,7 +225,7 @@ def test_a_held_pull_against_a_model(broker: orbitmq.Broker) -> None:
             ask(price, 0)
         with broker.producer() as producer:
             for n, price in enumerate(prices):
-                producer.send("t", b"%d" % n, properties={"price": str(price)})
+                producer.send(topic, b"%d" % n, properties={"price": str(price)})
                 if rng.random() < 0.2:
                     each = rng.choice(wanted)
                     if remotes[each].has_come:

@@ -25,6 +25,7 @@ from orbitmq.actors.remote_loop import WINDOW
 from tests.actors.fronts import serving, socket_of
 from tests.actors.remoting_client import HEARTBEAT, ONE_WAY, PULL, ROUTE, SEND_V2, Remote, Said, records
 from tests.actors.remoting_kinds import CERTIFICATES
+from tests.actors.shared_broker import broker_for
 from tests.actors.test_gateway import body_of, indexed
 from tests.actors.test_gateway_tls import connections
 from tests.trees import actors, kill, small_broker, stopped
@@ -37,12 +38,18 @@ FEW = 100  # requests, which any socket has room for
 
 
 @pytest.fixture
-def broker(tmp_path: Path) -> Iterator[orbitmq.Broker]:
+def broker(request: pytest.FixtureRequest) -> Iterator[orbitmq.Broker]:
     files = {"tls_cert": str(CERTIFICATES / "first.pem"), "tls_key": str(CERTIFICATES / "first.key")}
-    with small_broker(tmp_path, listen="127.0.0.1:0", **files) as broker:
-        broker.create_topic("t", 2)
-        broker.create_topic("kept", 2, durability="flushed")
+    with broker_for(request, listen="127.0.0.1:0", **files) as broker:
         yield broker
+
+
+@pytest.fixture
+def kept(broker: orbitmq.Broker, place: tuple[str, str]) -> str:
+    """A topic whose receipts wait for the disk."""
+    name = f"kept-{place[1]}"
+    broker.create_topic(name, 2, durability="flushed")
+    return name
 
 
 class Pipe:
@@ -95,11 +102,11 @@ def finish(remote: Remote) -> None:
     remote.socket.shutdown(socket.SHUT_WR)
 
 
-def join(remote: Remote) -> None:
-    """It is a member of the consumer group g."""
-    group = {"groupName": "g", "messageModel": "CLUSTERING", "consumeType": "CONSUME_ACTIVELY"}
-    group |= {"consumeFromWhere": "CONSUME_FROM_FIRST_OFFSET", "subscriptionDataSet": []}
-    told = json.dumps({"clientID": "1@a", "consumerDataSet": [group], "producerDataSet": []}).encode()
+def join(remote: Remote, group: str) -> None:
+    """It is a member of the consumer group."""
+    data = {"groupName": group, "messageModel": "CLUSTERING", "consumeType": "CONSUME_ACTIVELY"}
+    data |= {"consumeFromWhere": "CONSUME_FROM_FIRST_OFFSET", "subscriptionDataSet": []}
+    told = json.dumps({"clientID": "1@a", "consumerDataSet": [data], "producerDataSet": []}).encode()
     remote.until(remote.put(HEARTBEAT, told))
 
 
@@ -114,10 +121,10 @@ def rest(remote: Remote) -> list[Said]:
 
 
 @pytest.mark.parametrize("kind", [Remote, Secure])
-def test_receipts(broker: orbitmq.Broker, kind: type[Remote]) -> None:
+def test_receipts(broker: orbitmq.Broker, kind: type[Remote], topic: str, kept: str) -> None:
     """The writer waits for the disk while the client has finished long since."""
     with kind(broker.status().listens) as remote:
-        frames = [remote.frame(SEND_V2, b"%d" % n, **remote.send_fields("kept", n % 2)) for n in range(SENDS)]
+        frames = [remote.frame(SEND_V2, b"%d" % n, **remote.send_fields(kept, n % 2)) for n in range(SENDS)]
         remote.socket.sendall(b"".join(frames))
         finish(remote)
         said = rest(remote)
@@ -125,19 +132,19 @@ def test_receipts(broker: orbitmq.Broker, kind: type[Remote]) -> None:
     assert sorted(int(each.fields["queueOffset"]) for each in said if each.fields["queueId"] == "1") == [*range(SENDS // 2)]
 
 
-def test_all_kinds_of_answers(broker: orbitmq.Broker) -> None:
+def test_all_kinds_of_answers(broker: orbitmq.Broker, topic: str, kept: str) -> None:
     """Of the loop, of the log, of Python; and nothing for what wants no answer."""
     with broker.producer() as producer:
-        producer.send("t", b"one", queue=0)
+        producer.send(topic, b"one", queue=0)
     indexed(broker)
     with Remote(broker.status().listens) as remote:
         frames = [
-            remote.frame(SEND_V2, b"a", **remote.send_fields("kept", 0)),
-            remote.frame(PULL, **remote.pull_fields("t", 0, 0)),
+            remote.frame(SEND_V2, b"a", **remote.send_fields(kept, 0)),
+            remote.frame(PULL, **remote.pull_fields(topic, 0, 0)),
             remote.frame(HEARTBEAT, b"{}"),
-            remote.frame(SEND_V2, b"b", mark=ONE_WAY, **remote.send_fields("kept", 0)),
-            remote.frame(ROUTE, topic="t"),
-            remote.frame(SEND_V2, b"c", **remote.send_fields("kept", 0)),
+            remote.frame(SEND_V2, b"b", mark=ONE_WAY, **remote.send_fields(kept, 0)),
+            remote.frame(ROUTE, topic=topic),
+            remote.frame(SEND_V2, b"c", **remote.send_fields(kept, 0)),
         ]
         remote.socket.sendall(b"".join(frames) + frames[0][:-1])  # of the last one a part is lost
         finish(remote)
@@ -145,19 +152,19 @@ def test_all_kinds_of_answers(broker: orbitmq.Broker) -> None:
     assert said == dict.fromkeys((1, 2, 3, 5, 6), SUCCESS)
     indexed(broker)
     with Remote(broker.status().listens) as other:
-        pulled = records(other.pull("kept", 0, 0).body)
+        pulled = records(other.pull(kept, 0, 0).body)
         assert [body_of(each) for each in pulled] == [b"a", b"b", b"c"]
 
 
-def test_much_that_is_read_late(broker: orbitmq.Broker) -> None:
+def test_much_that_is_read_late(broker: orbitmq.Broker, topic: str) -> None:
     """More than the sockets hold: it is sent as the client reads it."""
     body = bytes(60_000)
     with broker.producer() as producer:
         for _ in range(32):
-            producer.send("t", body, queue=0)
+            producer.send(topic, body, queue=0)
     indexed(broker)
     with Remote(broker.status().listens) as remote:
-        remote.socket.sendall(b"".join(remote.frame(PULL, **remote.pull_fields("t", 0, 0)) for _ in range(40)))
+        remote.socket.sendall(b"".join(remote.frame(PULL, **remote.pull_fields(topic, 0, 0)) for _ in range(40)))
         finish(remote)
         with Remote(broker.status().listens) as other:
             assert other.ask(HEARTBEAT, b"{}").code == SUCCESS, "others are served meanwhile"
@@ -165,42 +172,42 @@ def test_much_that_is_read_late(broker: orbitmq.Broker) -> None:
     assert [each.code for each in said] == [SUCCESS] * 40 and all(len(each.body) > 60_000 for each in said)
 
 
-def test_held_pulls(broker: orbitmq.Broker) -> None:
+def test_held_pulls(broker: orbitmq.Broker, topic: str) -> None:
     """They end at once, also those that come with the end."""
     with Remote(broker.status().listens) as remote:
-        remote.put(PULL, **remote.pull_fields("t", 0, 0, suspend_ms=30_000))
+        remote.put(PULL, **remote.pull_fields(topic, 0, 0, suspend_ms=30_000))
         assert remote.ask(HEARTBEAT, b"{}").code == SUCCESS, "it is held"
-        remote.put(PULL, **remote.pull_fields("t", 1, 0, suspend_ms=30_000))
+        remote.put(PULL, **remote.pull_fields(topic, 1, 0, suspend_ms=30_000))
         finish(remote)
         assert sorted((each.opaque, each.code) for each in rest(remote)) == [(1, NOT_FOUND), (3, NOT_FOUND)]
 
 
-def test_members_leave(broker: orbitmq.Broker) -> None:
+def test_members_leave(broker: orbitmq.Broker, group: str, kept: str) -> None:
     """Who has finished is no member, whatever it still gets; and questions are not passed on to it."""
     with Remote(broker.status().listens) as member, Remote(broker.status().listens) as asking:
-        join(member)
-        assert asking.ask(CONSUMERS, consumerGroup="g").code == SUCCESS
-        asked = asking.put(CONSUMER_STATE, consumerGroup="g", clientId="1@a", jstackEnable="false")
+        join(member, group)
+        assert asking.ask(CONSUMERS, consumerGroup=group).code == SUCCESS
+        asked = asking.put(CONSUMER_STATE, consumerGroup=group, clientId="1@a", jstackEnable="false")
         assert member.next_one().code == CONSUMER_STATE
-        member.put(SEND_V2, b"last", **member.send_fields("kept", 0))
+        member.put(SEND_V2, b"last", **member.send_fields(kept, 0))
         finish(member)
         said = asking.take()
         assert (said.opaque, said.code) == (asked, SYSTEM_ERROR) and "closed its connection" in (said.remark or "")
         assert [each.code for each in rest(member)] == [SUCCESS]
-        until(lambda: asking.ask(CONSUMERS, consumerGroup="g").code == NOT_ONLINE, "the member to leave")
+        until(lambda: asking.ask(CONSUMERS, consumerGroup=group).code == NOT_ONLINE, "the member to leave")
 
 
-def test_who_asked_gets_what_was_passed_on(broker: orbitmq.Broker) -> None:
+def test_who_asked_gets_what_was_passed_on(broker: orbitmq.Broker, group: str) -> None:
     """The one that asks has finished; the consumer answers afterwards."""
     with Remote(broker.status().listens) as member, Remote(broker.status().listens) as asking:
-        join(member)
-        asking.put(CONSUMER_STATE, consumerGroup="g", clientId="1@a", jstackEnable="false")
+        join(member, group)
+        asking.put(CONSUMER_STATE, consumerGroup=group, clientId="1@a", jstackEnable="false")
         finish(asking)
         member.reply(member.next_one().opaque, SUCCESS, b"{}")
         assert [(each.code, each.body) for each in rest(asking)] == [(SUCCESS, b"{}")]
 
 
-def test_nobody_stays(broker: orbitmq.Broker) -> None:
+def test_nobody_stays(broker: orbitmq.Broker, kept: str) -> None:
     """Clients that finish with nothing owed, with receipts that they do not read, and that are gone."""
     before = connections(broker)
     with Remote(broker.status().listens) as still:
@@ -209,7 +216,7 @@ def test_nobody_stays(broker: orbitmq.Broker) -> None:
         assert [each.ask(HEARTBEAT, b"{}").code for each in remotes] == [SUCCESS] * 30, "all are there"
         for n, remote in enumerate(remotes):
             if n % 3:
-                remote.socket.sendall(remote.frame(SEND_V2, b"x", **remote.send_fields("kept", 0)))
+                remote.socket.sendall(remote.frame(SEND_V2, b"x", **remote.send_fields(kept, 0)))
             if n % 3 == 2:
                 remote.socket.close()
             else:
@@ -235,24 +242,24 @@ def test_one_that_never_reads(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_new_gateway(broker: orbitmq.Broker, seed: int) -> None:
+def test_a_new_gateway(broker: orbitmq.Broker, seed: int, kept: str) -> None:
     """Killed while it owes: the client sees the end, each message is stored once at most, and those with receipts are."""
     with Remote(broker.status().listens) as remote:
-        remote.socket.sendall(b"".join(remote.frame(SEND_V2, b"%d" % n, **remote.send_fields("kept", 0)) for n in range(SENDS)))
+        remote.socket.sendall(b"".join(remote.frame(SEND_V2, b"%d" % n, **remote.send_fields(kept, 0)) for n in range(SENDS)))
         finish(remote)
         said = [remote.take() for _ in range(seed * 20)]
         kill(broker, "gateway")
         with suppress(ConnectionResetError):
             said += rest(remote)
         assert {each.code for each in said} <= {SUCCESS}
-    kept = {int(each.fields["queueOffset"]): each.opaque - 1 for each in said}
-    with broker.consumer(None, topics=["kept"], start="earliest") as consumer:
+    due = {int(each.fields["queueOffset"]): each.opaque - 1 for each in said}
+    with broker.consumer(None, topics=[kept], start="earliest") as consumer:
         stored = dict[int, bytes]()
         until(lambda: broker.status().positions.reput == broker.status().positions.wrote, "reput")
         while some := consumer.poll_batch(timeout=0.0):
             stored |= {each.offset: bytes(each.body) for each in some}
     assert len(set(stored.values())) == len(stored)
-    assert {offset: stored.get(offset) for offset in kept} == {offset: b"%d" % n for offset, n in kept.items()}
+    assert {offset: stored.get(offset) for offset in due} == {offset: b"%d" % n for offset, n in due.items()}
 
 
 def reset(remote: Remote) -> None:

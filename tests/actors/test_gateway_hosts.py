@@ -22,6 +22,7 @@ from orbitmq.store.halves import HALF_TOPIC
 from orbitmq.store.listen_address import ListenAddress
 from tests.actors.remoting_client import Remote, Said, records
 from tests.actors.remoting_kinds import Secure, copied_certificate
+from tests.actors.shared_broker import OWN_TOPIC, broker_for
 from tests.actors.test_gateway import indexed, stored
 from tests.actors.test_gateway_batches import SEND_BATCH, Entry, body_of
 from tests.actors.test_gateway_delays import LEVELS_TOPIC
@@ -38,9 +39,8 @@ ADDRESSES = {"127.0.0.1": 0, "::1": 1}
 
 
 @pytest.fixture
-def broker(tmp_path: Path) -> Iterator[orbitmq.Broker]:
-    with small_broker(tmp_path / "store", listen="127.0.0.1:0;[::1]:0") as broker:
-        broker.create_topic("t", 2)
+def broker(request: pytest.FixtureRequest) -> Iterator[orbitmq.Broker]:
+    with broker_for(request, listen="127.0.0.1:0;[::1]:0") as broker:
         yield broker
 
 
@@ -60,7 +60,7 @@ def named(remote: Remote) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-def senders(broker: orbitmq.Broker, topic: str = "t") -> list[str]:
+def senders(broker: orbitmq.Broker, topic: str = OWN_TOPIC) -> list[str]:
     return [message.born_host for message in stored(broker, topic)]
 
 
@@ -76,33 +76,33 @@ def hosts(said: Said) -> list[str]:
     return found
 
 
-def test_who_has_sent(broker: orbitmq.Broker, remote: Remote) -> None:
+def test_who_has_sent(broker: orbitmq.Broker, remote: Remote, topic: str) -> None:
     """Each client beside the others, also in a batch; a local one has no address."""
     wanted = []
     with at(broker, "127.0.0.1") as other, at(broker, "::1") as third, broker.producer() as producer:
         for number in range(6):
             client = (remote, other, third)[number % 3]
-            assert client.send("t", b"%d" % number).code == SUCCESS
-            producer.send("t", b"local", queue=0)
+            assert client.send(topic, b"%d" % number).code == SUCCESS
+            producer.send(topic, b"local", queue=0)
             entries = [Entry(b"in a batch"), Entry(b"as well")]
-            assert client.ask(SEND_BATCH, body_of(entries), **client.send_fields("t", 0, m="true")).code == SUCCESS
+            assert client.ask(SEND_BATCH, body_of(entries), **client.send_fields(topic, 0, m="true")).code == SUCCESS
             wanted += [named(client), "127.0.0.1:0", named(client), named(client)]
-    assert senders(broker) == wanted
+    assert senders(broker, topic) == wanted
 
 
-def test_where_it_is_shown(broker: orbitmq.Broker, remote: Remote) -> None:
+def test_where_it_is_shown(broker: orbitmq.Broker, remote: Remote, topic: str) -> None:
     """By the library, in tables, by the commands; and over the socket: to pulls and look-ups by place and by key."""
-    sent = remote.send("t", b"body", properties=b"KEYS\1k\2")
+    sent = remote.send(topic, b"body", properties=b"KEYS\1k\2")
     indexed(broker)
     wanted = named(remote)
-    (message,) = stored(broker)
+    (message,) = stored(broker, topic)
     assert message.born_host == orbitmq.Message.from_record(message.record()).born_host == wanted
     assert (bytes(message), message.id) == (b"body", sent.fields["msgId"])
-    with broker.consumer(None, topics=["t"], start="earliest") as consumer:
+    with broker.consumer(None, topics=[topic], start="earliest") as consumer:
         table = consumer.poll_arrow(1, timeout=10, columns=["born_host"])
         assert table.to_pydict() == {"born_host": [wanted]}
-    assert hosts(remote.pull("t", 0, 0)) == hosts(remote.ask(BY_PLACE, offset=message.physical_offset)) == [wanted]
-    assert hosts(by_key(remote, "k")) == [wanted]
+    assert hosts(remote.pull(topic, 0, 0)) == hosts(remote.ask(BY_PLACE, offset=message.physical_offset)) == [wanted]
+    assert hosts(by_key(remote, "k", topic)) == [wanted]
     shown = run("show", message.id, "--name", broker.name)
     assert f"sent from {wanted}" in " ".join(shown.stdout.split()), shown
     assert json.loads(run("show", message.id, "--json", "--name", broker.name).stdout)["born_host"] == wanted
@@ -147,11 +147,11 @@ def test_work_that_fails(broker: orbitmq.Broker, remote: Remote) -> None:
     assert senders(broker, DEAD) == [named(remote)]
 
 
-def test_who_replies(broker: orbitmq.Broker, remote: Remote) -> None:
+def test_who_replies(broker: orbitmq.Broker, remote: Remote, topic: str) -> None:
     """The asker is told, in Java's form."""
     with at(broker, "127.0.0.1") as asker:
         beat(asker, "1@a")
-        ask(asker, "1@a", "c1", b"how much?")
+        ask(asker, "1@a", "c1", b"how much?", topic=topic)
         assert reply(remote, "1@a", "c1", b"3.20").code == SUCCESS
         said = asker.asked()
         assert (said.code, said.fields["bornHost"]) == (PUSH, f"/{named(remote)}")

@@ -12,6 +12,7 @@ import pytest
 
 import orbitmq
 from tests.actors.remoting_client import Remote
+from tests.actors.shared_broker import OWN_TOPIC, broker_for
 from tests.actors.test_gateway import stored
 from tests.actors.test_gateway_batches import SEND_BATCH, Entry, body_of
 from tests.native.remoting_model import BINARY, JSON
@@ -24,10 +25,8 @@ SEND = 10
 
 
 @pytest.fixture
-def broker(tmp_path: Path) -> Iterator[orbitmq.Broker]:
-    with small_broker(tmp_path, listen="127.0.0.1:0") as broker:
-        broker.create_topic("t", 2)
-        broker.create_topic("u", 2)
+def broker(request: pytest.FixtureRequest) -> Iterator[orbitmq.Broker]:
+    with broker_for(request, listen="127.0.0.1:0") as broker:
         yield broker
 
 
@@ -37,61 +36,63 @@ def remote(broker: orbitmq.Broker, request: pytest.FixtureRequest) -> Iterator[R
         yield remote
 
 
-def batch(remote: Remote, entries: list[Entry], **others: object) -> Any:
-    fields = remote.send_fields("t", 0, b"WAIT\1true\2", **{"m": "true", **others})
+def batch(remote: Remote, topic: str, entries: list[Entry], **others: object) -> Any:
+    fields = remote.send_fields(topic, 0, b"WAIT\1true\2", **{"m": "true", **others})
     return remote.ask(SEND_BATCH, body_of(entries), **fields)
 
 
-def bodies(broker: orbitmq.Broker, topic: str = "t") -> list[bytes]:
+def bodies(broker: orbitmq.Broker, topic: str = OWN_TOPIC) -> list[bytes]:
     return [bytes(message) for message in stored(broker, topic)]
 
 
-def test_one_message(broker: orbitmq.Broker, remote: Remote) -> None:
+def test_one_message(broker: orbitmq.Broker, remote: Remote, topic: str) -> None:
     """Its answer names the place of the first, also if it asked for another queue."""
-    first = remote.send("t", b"first", 1, b"colour\1blue\2", dedupId="order-17")
-    again = remote.send("t", b"again", 0, b"", dedupId="order-17")
+    first = remote.send(topic, b"first", 1, b"colour\1blue\2", dedupId="order-17")
+    again = remote.send(topic, b"again", 0, b"", dedupId="order-17")
     assert (first.code, again.code) == (SUCCESS, SUCCESS)
     assert [again.fields[name] for name in PLACE] == [first.fields[name] for name in PLACE]
     assert (first.fields.get("duplicate"), again.fields["duplicate"]) == (None, "true")
-    assert remote.send("u", b"another topic", dedupId="order-17").fields.get("duplicate") is None
-    long_form = {"producerGroup": "g", "topic": "t", "queueId": 0, "sysFlag": 0, "bornTimestamp": 1, "flag": 0}
+    other = f"{topic}-u"
+    broker.create_topic(other, 2)
+    assert remote.send(other, b"another topic", dedupId="order-17").fields.get("duplicate") is None
+    long_form = {"producerGroup": "g", "topic": topic, "queueId": 0, "sysFlag": 0, "bornTimestamp": 1, "flag": 0}
     assert remote.ask(SEND, b"long", **long_form, dedupId="order-17").fields["duplicate"] == "true"
-    [message] = stored(broker)
+    [message] = stored(broker, topic)
     assert (
         bytes(message) == b"first" and message.properties["DEDUP_ID"] == "order-17" and message.properties["colour"] == "blue"
     )
-    assert bodies(broker, "u") == [b"another topic"]
+    assert bodies(broker, other) == [b"another topic"]
 
 
-def test_beside_local_producers(broker: orbitmq.Broker, remote: Remote) -> None:
+def test_beside_local_producers(broker: orbitmq.Broker, remote: Remote, topic: str) -> None:
     with broker.producer() as producer:
-        assert remote.send("t", b"remote", dedupId="a").code == SUCCESS
-        assert producer.send("t", b"local", dedup="a").duplicate
-        producer.send("t", b"local", dedup="b")
-        assert remote.send("t", b"remote", dedupId="b").fields["duplicate"] == "true"
-    assert bodies(broker) == [b"remote", b"local"]
+        assert remote.send(topic, b"remote", dedupId="a").code == SUCCESS
+        assert producer.send(topic, b"local", dedup="a").duplicate
+        producer.send(topic, b"local", dedup="b")
+        assert remote.send(topic, b"remote", dedupId="b").fields["duplicate"] == "true"
+    assert bodies(broker, topic) == [b"remote", b"local"]
 
 
-def test_one_batch(broker: orbitmq.Broker, remote: Remote) -> None:
+def test_one_batch(broker: orbitmq.Broker, remote: Remote, topic: str) -> None:
     """Of one message and of several. Another number of messages under the id is refused."""
     for name, count in (("one", 1), ("some", 5)):
         entries = [Entry(b"%s %d" % (name.encode(), each), b"UNIQ_KEY\1u%d\2" % each) for each in range(count)]
-        first, again = batch(remote, entries, dedupId=name), batch(remote, entries, dedupId=name)
+        first, again = batch(remote, topic, entries, dedupId=name), batch(remote, topic, entries, dedupId=name)
         assert [again.fields[field] for field in PLACE] == [first.fields[field] for field in PLACE]
         assert (first.fields.get("duplicate"), again.fields["duplicate"]) == (None, "true")
-        said = batch(remote, [*entries, Entry(b"more")], dedupId=name)
+        said = batch(remote, topic, [*entries, Entry(b"more")], dedupId=name)
         assert said.code == ILLEGAL and "another number of messages" in said.remark
-    assert bodies(broker) == [b"one 0", *(b"some %d" % each for each in range(5))]
-    ids = [message.properties.get("DEDUP_ID") for message in stored(broker)]
+    assert bodies(broker, topic) == [b"one 0", *(b"some %d" % each for each in range(5))]
+    ids = [message.properties.get("DEDUP_ID") for message in stored(broker, topic)]
     assert ids == ["one", "some", None, None, None, None]
 
 
-def test_what_was_received_is_sent_on(broker: orbitmq.Broker, remote: Remote) -> None:
+def test_what_was_received_is_sent_on(broker: orbitmq.Broker, remote: Remote, topic: str) -> None:
     """Goal: the property, with which messages come, is no id when a client sends it on."""
     for _ in range(2):
-        assert remote.send("t", b"x", 0, b"DEDUP_ID\1order-17\2").code == SUCCESS
-        assert batch(remote, [Entry(b"y", b"DEDUP_ID\1order-17\2"), Entry(b"z")]).code == SUCCESS
-    assert bodies(broker) == [b"x", b"y", b"z"] * 2
+        assert remote.send(topic, b"x", 0, b"DEDUP_ID\1order-17\2").code == SUCCESS
+        assert batch(remote, topic, [Entry(b"y", b"DEDUP_ID\1order-17\2"), Entry(b"z")]).code == SUCCESS
+    assert bodies(broker, topic) == [b"x", b"y", b"z"] * 2
 
 
 @pytest.mark.parametrize(
@@ -106,11 +107,13 @@ def test_what_was_received_is_sent_on(broker: orbitmq.Broker, remote: Remote) ->
     ],
     ids=["long", "numbered", "name-end", "end", "half", "again"],
 )
-def test_ids_that_are_refused(broker: orbitmq.Broker, remote: Remote, name: bytes, more: dict[str, object]) -> None:
-    said = remote.send("t", b"x", **{"dedupId": name, **more})  # type: ignore[arg-type]
+def test_ids_that_are_refused(
+    broker: orbitmq.Broker, remote: Remote, name: bytes, more: dict[str, object], topic: str
+) -> None:
+    said = remote.send(topic, b"x", **{"dedupId": name, **more})  # type: ignore[arg-type]
     assert said.code == ILLEGAL and "dedupId" in (said.remark or "")
-    assert remote.send("t", b"x", dedupId="x" * 255).code == SUCCESS
-    assert bodies(broker) == [b"x"]
+    assert remote.send(topic, b"x", dedupId="x" * 255).code == SUCCESS
+    assert bodies(broker, topic) == [b"x"]
 
 
 def test_no_more_ids(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from orbitmq.shm.topic_table import TopicTable
 from orbitmq.store import record as records_on_disk
 from orbitmq.store.layout import StoreLayout
 from tests.actors.remoting_client import Remote, Said, records
+from tests.actors.shared_broker import OWN_TOPIC, broker_for
 from tests.forged import BODY_AT, forged_at
 from tests.trees import indexed, small_broker
 
@@ -31,9 +32,8 @@ SUCCESS, SYSTEM_ERROR, NO_PERMISSION, NO_TOPIC, NOT_FOUND = 0, 1, 16, 17, 22
 
 
 @pytest.fixture
-def broker(tmp_path: Path) -> Iterator[orbitmq.Broker]:
-    with small_broker(tmp_path, listen="127.0.0.1:0") as broker:
-        broker.create_topic("t", 2)
+def broker(request: pytest.FixtureRequest) -> Iterator[orbitmq.Broker]:
+    with broker_for(request, listen="127.0.0.1:0") as broker:
         yield broker
 
 
@@ -43,7 +43,9 @@ def remote(broker: orbitmq.Broker) -> Iterator[Remote]:
         yield remote
 
 
-def by_key(remote: Remote, key: str, topic: str = "t", most: int = 32, begin: int = 0, end: int = 1 << 62, **more: str) -> Said:
+def by_key(
+    remote: Remote, key: str, topic: str = OWN_TOPIC, most: int = 32, begin: int = 0, end: int = 1 << 62, **more: str
+) -> Said:
     return remote.ask(BY_KEY, topic=topic, key=key, maxNum=most, beginTimestamp=begin, endTimestamp=end, **more)
 
 
@@ -56,13 +58,13 @@ def bodies(said: Said) -> list[bytes]:
     return [bytes(record.body) for record in found(said)]
 
 
-def test_by_place(broker: orbitmq.Broker, remote: Remote) -> None:
+def test_by_place(broker: orbitmq.Broker, remote: Remote, topic: str) -> None:
     """A local and a remote send, both as they were sent, without the checksum."""
     with broker.producer() as producer:
-        local = producer.send("t", b"local", keys="k", properties={"region": "eu"})
-    remote.send("t", b"remote", properties=b"KEYS\1k\2region\1us")
+        local = producer.send(topic, b"local", keys="k", properties={"region": "eu"})
+    remote.send(topic, b"remote", properties=b"KEYS\1k\2region\1us")
     indexed(broker)
-    for message in broker.find("t", "k"):
+    for message in broker.find(topic, "k"):
         said = remote.ask(BY_PLACE, offset=message.physical_offset)
         (record,) = found(said)
         assert (bytes(record.body), record.queue_offset, record.physical_offset) == (
@@ -72,17 +74,17 @@ def test_by_place(broker: orbitmq.Broker, remote: Remote) -> None:
     place = broker.message(local.id).physical_offset
     for wrong in (place + 1, 1 << 40, -1):
         assert remote.ask(BY_PLACE, offset=wrong).code == SYSTEM_ERROR
-    broker.purge_topic("t", "latest")
+    broker.purge_topic(topic, "latest")
     assert remote.ask(BY_PLACE, offset=place).code == SYSTEM_ERROR, "it is purged"
 
 
-def test_a_body_that_is_a_record(broker: orbitmq.Broker, remote: Remote) -> None:
+def test_a_body_that_is_a_record(broker: orbitmq.Broker, remote: Remote, topic: str) -> None:
     """Nobody finds it, here or there: in a queue of the topic, and in one that it does not have."""
     for queue in (0, 1, 7):
         with broker.producer() as producer:
             for offset in (0, 1, 9):
                 place = broker.status().positions.wrote + BODY_AT
-                id_ = producer.send("t", forged_at(place, "t", queue, offset), queue=0).id
+                id_ = producer.send(topic, forged_at(place, topic, queue, offset), queue=0).id
                 indexed(broker)
                 assert remote.ask(BY_PLACE, offset=place).code == SYSTEM_ERROR
                 assert remote.ask(BY_PLACE, offset=place - BODY_AT).code == SUCCESS
@@ -91,32 +93,33 @@ def test_a_body_that_is_a_record(broker: orbitmq.Broker, remote: Remote) -> None
                 assert broker.message(id_).id == id_
 
 
-def test_by_key(broker: orbitmq.Broker, remote: Remote) -> None:
+def test_by_key(broker: orbitmq.Broker, remote: Remote, topic: str) -> None:
     with broker.producer() as producer:
         for number in range(50):
-            producer.send("t", b"%d" % number, keys=["all", f"k-{number % 10}"])
+            producer.send(topic, b"%d" % number, keys=["all", f"k-{number % 10}"])
     indexed(broker)
-    assert bodies(by_key(remote, "k-3")) == [b"3", b"13", b"23", b"33", b"43"]
-    assert bodies(by_key(remote, "k-3", most=2)) == [b"33", b"43"], "the newest"
-    assert len(bodies(by_key(remote, "all", most=1000))) == 50
-    assert len(bodies(by_key(remote, "all", most=1, _UNIQUE_KEY_QUERY="true"))) == 32
-    (one,) = broker.find("t", "k-3", most=1)
-    later = by_key(remote, "all", begin=one.stored_ms)
+    assert bodies(by_key(remote, "k-3", topic)) == [b"3", b"13", b"23", b"33", b"43"]
+    assert bodies(by_key(remote, "k-3", topic, most=2)) == [b"33", b"43"], "the newest"
+    assert len(bodies(by_key(remote, "all", topic, most=1000))) == 50
+    assert len(bodies(by_key(remote, "all", topic, most=1, _UNIQUE_KEY_QUERY="true"))) == 32
+    (one,) = broker.find(topic, "k-3", most=1)
+    later = by_key(remote, "all", topic, begin=one.stored_ms)
     assert bodies(later) and all(record.store_ms >= one.stored_ms for record in found(later))
     far = 1 << 80
-    outside = [by_key(remote, "all", begin=begin, end=end) for begin, end in ((0, 1), (1 << 61, far), (far, far), (-far, -far))]
-    for nothing in (by_key(remote, "none"), *outside):
+    times = ((0, 1), (1 << 61, far), (far, far), (-far, -far))
+    outside = [by_key(remote, "all", topic, begin=begin, end=end) for begin, end in times]
+    for nothing in (by_key(remote, "none", topic), *outside):
         assert (nothing.code, nothing.body) == (NOT_FOUND, b"") and "indexLastUpdateTimestamp" in nothing.fields
     assert by_key(remote, "all", topic="absent").code == NO_TOPIC
-    broker.set_permissions("t", read=False, write=True)
-    assert by_key(remote, "all").code == NO_PERMISSION
+    broker.set_permissions(topic, read=False, write=True)
+    assert by_key(remote, "all", topic).code == NO_PERMISSION
 
 
-def test_the_unique_key_of_a_remote_sender(broker: orbitmq.Broker, remote: Remote) -> None:
-    remote.send("t", b"mine", properties=b"UNIQ_KEY\1AC1100010001")
-    remote.send("t", b"other", properties=b"UNIQ_KEY\1AC1100010002")
+def test_the_unique_key_of_a_remote_sender(broker: orbitmq.Broker, remote: Remote, topic: str) -> None:
+    remote.send(topic, b"mine", properties=b"UNIQ_KEY\1AC1100010001")
+    remote.send(topic, b"other", properties=b"UNIQ_KEY\1AC1100010002")
     indexed(broker)
-    assert bodies(by_key(remote, "AC1100010001", _UNIQUE_KEY_QUERY="true")) == [b"mine"]
+    assert bodies(by_key(remote, "AC1100010001", topic, _UNIQUE_KEY_QUERY="true")) == [b"mine"]
 
 
 def test_an_answer_that_would_be_too_large(tmp_path: Path) -> None:
@@ -134,18 +137,18 @@ def test_an_answer_that_would_be_too_large(tmp_path: Path) -> None:
     assert [body[0] for body in came] == [2, 3] and sum(map(len, came)) < BYTES_MAX
 
 
-def test_by_time(broker: orbitmq.Broker, remote: Remote) -> None:
+def test_by_time(broker: orbitmq.Broker, remote: Remote, topic: str) -> None:
     with broker.producer() as producer:
         for number in range(20):
-            producer.send("t", b"%d" % number, queue=0)
+            producer.send(topic, b"%d" % number, queue=0)
     indexed(broker)
-    with broker.consumer(None, topics=["t"], start="earliest") as consumer:
+    with broker.consumer(None, topics=[topic], start="earliest") as consumer:
         times = [message.stored_ms for message in consumer.poll_batch(20, timeout=10)]
 
-    def at(store_ms: int, topic: str = "t", queue: int = 0) -> int:
+    def at(store_ms: int, topic: str = topic, queue: int = 0) -> int:
         return int(remote.ask(OFFSET_AT, topic=topic, queueId=queue, timestamp=store_ms).fields["offset"])
 
-    def earliest(topic: str = "t", queue: int = 0) -> int:
+    def earliest(topic: str = topic, queue: int = 0) -> int:
         return int(remote.ask(EARLIEST, topic=topic, queueId=queue).fields["timestamp"])
 
     assert all(times[at(each)] == each for each in times)

@@ -27,6 +27,7 @@ from orbitmq.remoting.members import LOOK_S, SILENT_S, Members
 from orbitmq.remoting.rare import Rare
 from orbitmq.remoting.request import Client, Request
 from tests.actors.remoting_client import HEARTBEAT, ONE_WAY, QUERY_OFFSET, ROUTE, UNREGISTER, Remote
+from tests.actors.shared_broker import broker_for
 from tests.actors.test_gateway import indexed
 from tests.trees import kill, small_broker
 from tests.waiting import until
@@ -36,9 +37,8 @@ COMMIT, MEMBERS, CHANGED, LOCK, UNLOCK = 15, 38, 40, 41, 42
 
 
 @pytest.fixture
-def broker(tmp_path: Path) -> Iterator[orbitmq.Broker]:
-    with small_broker(tmp_path, listen="127.0.0.1:0") as broker:
-        broker.create_topic("t", 2)
+def broker(request: pytest.FixtureRequest) -> Iterator[orbitmq.Broker]:
+    with broker_for(request, listen="127.0.0.1:0") as broker:
         yield broker
 
 
@@ -75,27 +75,27 @@ def members(remote: Remote, group: str) -> list[str]:
 # ---- who belongs to a group
 
 
-def test_members_come_and_go(broker: orbitmq.Broker) -> None:
+def test_members_come_and_go(broker: orbitmq.Broker, group: str) -> None:
     with Remote(broker.status().listens) as one, Remote(broker.status().listens) as two:
-        assert members(one, "g") == []
-        join(one, "1@a", "g")
-        assert remote_again(one, "1@a", "g"), "nothing has changed"
-        join(two, "2@b", "g")
-        heard(one, "g")
-        assert members(one, "g") == members(two, "g") == ["1@a", "2@b"]
-        join(two, "2@b", "g", topic="another")
-        heard(one, "g")
+        assert members(one, group) == []
+        join(one, "1@a", group)
+        assert remote_again(one, "1@a", group), "nothing has changed"
+        join(two, "2@b", group)
+        heard(one, group)
+        assert members(one, group) == members(two, group) == ["1@a", "2@b"]
+        join(two, "2@b", group, topic="another")
+        heard(one, group)
         with Remote(broker.status().listens) as three:
-            join(three, "3@c", "g")
-            heard(one, "g")
-            heard(two, "g")
-        heard(one, "g")
-        heard(two, "g")
-        assert members(one, "g") == ["1@a", "2@b"]
-        two.put(UNREGISTER, clientID="2@b", consumerGroup="g")
+            join(three, "3@c", group)
+            heard(one, group)
+            heard(two, group)
+        heard(one, group)
+        heard(two, group)
+        assert members(one, group) == ["1@a", "2@b"]
+        two.put(UNREGISTER, clientID="2@b", consumerGroup=group)
         assert two.take().code == SUCCESS
-        heard(one, "g")
-        assert members(two, "g") == ["1@a"]
+        heard(one, group)
+        assert members(two, group) == ["1@a"]
 
 
 def remote_again(remote: Remote, client_id: str, group: str) -> bool:
@@ -103,37 +103,37 @@ def remote_again(remote: Remote, client_id: str, group: str) -> bool:
     return remote.ask(HEARTBEAT, beat(client_id, group)).code == SUCCESS
 
 
-def test_a_topic_for_retries_is_there(broker: orbitmq.Broker) -> None:
+def test_a_topic_for_retries_is_there(broker: orbitmq.Broker, group: str) -> None:
     """Before the first heartbeat is answered: a client looks for it once."""
     with Remote(broker.status().listens) as remote:
-        join(remote, "1@a", "g")
-        (queues,) = json.loads(remote.ask(ROUTE, topic="%RETRY%g").body)["queueDatas"]
+        join(remote, "1@a", group)
+        (queues,) = json.loads(remote.ask(ROUTE, topic=f"%RETRY%{group}").body)["queueDatas"]
         assert queues["readQueueNums"] == 1
 
 
-def test_a_group_without_a_topic_for_retries(broker: orbitmq.Broker) -> None:
+def test_a_group_without_a_topic_for_retries(broker: orbitmq.Broker, group: str) -> None:
     """It spoils nothing for the others of the same heartbeat, and is a group with members itself."""
     with Remote(broker.status().listens) as remote:
-        opaque = remote.put(HEARTBEAT, beat("1@a", "no group!", "x" * 250, "g"))
+        opaque = remote.put(HEARTBEAT, beat("1@a", "no group!", "x" * 250, group))
         for _ in range(3):
             assert remote.asked().code == CHANGED
         said = remote.take()
         assert (said.opaque, said.code) == (opaque, SYSTEM_ERROR) and "no group!" in (said.remark or "")
-        assert members(remote, "g") == members(remote, "no group!") == members(remote, "x" * 250) == ["1@a"]
-        assert remote.ask(ROUTE, topic="%RETRY%g").code == SUCCESS
+        assert members(remote, group) == members(remote, "no group!") == members(remote, "x" * 250) == ["1@a"]
+        assert remote.ask(ROUTE, topic=f"%RETRY%{group}").code == SUCCESS
 
 
-def test_too_many_groups(broker: orbitmq.Broker) -> None:
+def test_too_many_groups(broker: orbitmq.Broker, group: str) -> None:
     """A heartbeat that names more than a connection may belong to changes nothing."""
     with Remote(broker.status().listens) as remote:
-        join(remote, "1@a", "g")
+        join(remote, "1@a", group)
         said = remote.ask(HEARTBEAT, beat("1@a", *(f"g{n}" for n in range(heartbeat.GROUPS_MAX + 1))))
         assert said.code == SYSTEM_ERROR and "257 consumer groups" in (said.remark or "") and "256" in (said.remark or "")
-        assert members(remote, "g") == ["1@a"] and members(remote, "g0") == []
+        assert members(remote, group) == ["1@a"] and members(remote, "g0") == []
         producers = [{"groupName": f"p{n}"} for n in range(heartbeat.GROUPS_MAX + 1)]
         said = remote.ask(HEARTBEAT, json.dumps({"clientID": "1@a", "producerDataSet": producers}).encode())
         assert said.code == SYSTEM_ERROR and "257 producer groups" in (said.remark or "")
-        assert members(remote, "g") == ["1@a"]
+        assert members(remote, group) == ["1@a"]
 
 
 def test_a_killed_gateway_forgets_its_clients(broker: orbitmq.Broker) -> None:
@@ -261,6 +261,7 @@ def test_consumers_against_a_model() -> None:
     "body",
     [b"", b"[]", b"{", b"7", b"{}", b'{"consumerDataSet":7}', b'{"consumerDataSet":[7,{},{"groupName":1}]}', b"[" * 99],
 )
+@pytest.mark.usefixtures("topic")
 def test_a_heartbeat_that_says_nothing(broker: orbitmq.Broker, body: bytes) -> None:
     assert heartbeat.read(body).consumers == ()
     with Remote(broker.status().listens) as remote:
@@ -306,36 +307,37 @@ def test_offsets_are_kept(tmp_path: Path) -> None:
         assert offset(remote) == 1
 
 
-def test_a_group_has_members_of_one_kind(broker: orbitmq.Broker) -> None:
+def test_a_group_has_members_of_one_kind(broker: orbitmq.Broker, topic: str, group: str) -> None:
     """While local consumers share a group's queues, nobody else commits for it; afterwards it goes on where they were."""
+    place = {"group": group, "topic": topic}
     with Remote(broker.status().listens) as remote:
         for _ in range(5):
-            remote.send("t", b"x")
+            remote.send(topic, b"x")
         indexed(broker)
-        with broker.consumer("g", ["t"], start="earliest") as consumer:
+        with broker.consumer(group, [topic], start="earliest") as consumer:
             consumer.poll_batch(2, timeout=10)
             consumer.commit()
-            assert commit(remote, 4) == SYSTEM_ERROR
-            assert consumer.committed()["t", 0] == 2
-        assert offset(remote) == 2 and commit(remote, 4) == SUCCESS
-        with broker.consumer("g", ["t"]) as consumer:
-            assert consumer.committed()["t", 0] == 4
+            assert commit(remote, 4, **place) == SYSTEM_ERROR
+            assert consumer.committed()[topic, 0] == 2
+        assert offset(remote, **place) == 2 and commit(remote, 4, **place) == SUCCESS
+        with broker.consumer(group, [topic]) as consumer:
+            assert consumer.committed()[topic, 0] == 4
 
 
-def test_many_members_share_the_work(broker: orbitmq.Broker) -> None:
+def test_many_members_share_the_work(broker: orbitmq.Broker, group: str) -> None:
     """Goal: what clients work out from the list covers each queue once. Method: as Java's clients do it by default: sorted ids,
     sorted queues, in turn."""
     broker.create_topic("wide", 7)
     with ExitStack() as stack:
         remotes = [stack.enter_context(Remote(broker.status().listens)) for _ in range(3)]
         for number, remote in enumerate(remotes):
-            opaque = remote.put(HEARTBEAT, beat(f"{number}@x", "g", topic="wide"))
-            until(lambda remote=remote, opaque=opaque: _answered(remote, opaque), "the answer")  # type: ignore[misc]
+            opaque = remote.put(HEARTBEAT, beat(f"{number}@x", group, topic="wide"))
+            until(lambda remote=remote, opaque=opaque: _answered(remote, opaque, group), "the answer")  # type: ignore[misc]
         taken: list[int] = []
         for number, remote in enumerate(remotes):
             while remote.has_come:
-                heard(remote, "g")
-            ids = sorted(members(remote, "g"))
+                heard(remote, group)
+            ids = sorted(members(remote, group))
             taken += [queue for queue in range(7) if queue % len(ids) == ids.index(f"{number}@x")]
         assert sorted(taken) == list(range(7))
 
@@ -370,6 +372,6 @@ def test_locks_of_queues(broker: orbitmq.Broker) -> None:
             assert remote.ask(LOCK, body).code == SYSTEM_ERROR
 
 
-def _answered(remote: Remote, opaque: int) -> bool:
-    heard(remote, "g")
+def _answered(remote: Remote, opaque: int, group: str) -> bool:
+    heard(remote, group)
     return remote.take().opaque == opaque

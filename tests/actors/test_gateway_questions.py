@@ -9,16 +9,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 import orbitmq
 from tests.actors.remoting_client import HEARTBEAT, MAX_OFFSET, Remote, Said
+from tests.actors.shared_broker import broker_for
 from tests.actors.test_gateway import indexed
 from tests.forged import BODY_AT, forged_at
 from tests.native.remoting_model import BINARY, JSON
-from tests.trees import small_broker
 from tests.waiting import until
 
 RUNNING, PROCESS = 307, 309
@@ -27,22 +26,21 @@ FORWARDS = 256  # that are awaited at a time
 
 
 @pytest.fixture
-def broker(tmp_path: Path) -> Iterator[orbitmq.Broker]:
-    with small_broker(tmp_path, listen="127.0.0.1:0") as broker:
-        broker.create_topic("t", 1)
+def broker(request: pytest.FixtureRequest) -> Iterator[orbitmq.Broker]:
+    with broker_for(request, 1, listen="127.0.0.1:0") as broker:
         yield broker
 
 
-def join(remote: Remote, name: str = "1@a") -> None:
-    subscription = {"topic": "t", "subString": "*", "expressionType": "TAG"}
-    told = {"clientID": name, "consumerDataSet": [{"groupName": "g", "subscriptionDataSet": [subscription]}]}
+def join(remote: Remote, group: str, topic: str) -> None:
+    subscription = {"topic": topic, "subString": "*", "expressionType": "TAG"}
+    told = {"clientID": "1@a", "consumerDataSet": [{"groupName": group, "subscriptionDataSet": [subscription]}]}
     remote.until(remote.put(HEARTBEAT, json.dumps(told).encode()))
 
 
 @pytest.fixture
-def member(broker: orbitmq.Broker) -> Iterator[Remote]:
+def member(broker: orbitmq.Broker, place: tuple[str, str]) -> Iterator[Remote]:
     with Remote(broker.status().listens) as remote:
-        join(remote)
+        join(remote, *place)
         yield remote
 
 
@@ -54,24 +52,24 @@ def question(member: Remote, code: int) -> Said:
 
 
 @pytest.mark.parametrize("form", [JSON, BINARY])
-def test_a_question_and_its_answer(broker: orbitmq.Broker, member: Remote, form: int) -> None:
+def test_a_question_and_its_answer(broker: orbitmq.Broker, member: Remote, form: int, group: str) -> None:
     """Code, remark, fields and body are the consumer's; the form of the header is that of who asked."""
     with Remote(broker.status().listens, form) as admin:
-        opaque = admin.put(RUNNING, consumerGroup="g", clientId="1@a", jstackEnable="true")
+        opaque = admin.put(RUNNING, consumerGroup=group, clientId="1@a", jstackEnable="true")
         asked = question(member, RUNNING)
-        assert asked.fields == {"consumerGroup": "g", "clientId": "1@a", "jstackEnable": "true"}
+        assert asked.fields == {"consumerGroup": group, "clientId": "1@a", "jstackEnable": "true"}
         member.reply(asked.opaque, 42, b"what it does", b"a remark", more="x")
         said = admin.take()
         assert said == Said(opaque, 42, "a remark", {"more": "x"}, b"what it does", form)
 
 
-def test_one_message_is_processed(broker: orbitmq.Broker, member: Remote) -> None:
+def test_one_message_is_processed(broker: orbitmq.Broker, member: Remote, topic: str, group: str) -> None:
     """Goal: the consumer gets the record that the id names, and the broker's name, which it needs."""
     with broker.producer() as producer, Remote(broker.status().listens) as admin:
-        producer.send("t", b"first")
-        receipt = producer.send("t", b"second", keys="k")
+        producer.send(topic, b"first")
+        receipt = producer.send(topic, b"second", keys="k")
         indexed(broker)
-        fields = {"consumerGroup": "g", "clientId": "1@a"}
+        fields = {"consumerGroup": group, "clientId": "1@a"}
         opaque = admin.put(PROCESS, **fields, msgId=receipt.id)
         asked = question(member, PROCESS)
         assert asked.fields == {**fields, "msgId": receipt.id, "brokerName": broker.name}
@@ -79,65 +77,65 @@ def test_one_message_is_processed(broker: orbitmq.Broker, member: Remote) -> Non
         member.reply(asked.opaque, SUCCESS, b"done")
         assert (said := admin.take()).opaque == opaque and said.body == b"done"
         place = broker.status().positions.wrote + BODY_AT
-        producer.send("t", forged_at(place, "t", 0, 0))
+        producer.send(topic, forged_at(place, topic, 0, 0))
         indexed(broker)
         for wrong in (f"{receipt.id[:16]}{place:016X}", "00" * 15 + "01", "7F" * 16, "FF" * 16, "xyz", "", "00"):
             assert admin.ask(PROCESS, **fields, msgId=wrong).code == SYSTEM_ERROR
 
 
-def test_who_cannot_be_asked(broker: orbitmq.Broker, member: Remote) -> None:
+def test_who_cannot_be_asked(broker: orbitmq.Broker, member: Remote, group: str) -> None:
     with Remote(broker.status().listens) as admin:
-        for group, name in (("g", "nobody"), ("h", "1@a")):
-            said = admin.ask(RUNNING, consumerGroup=group, clientId=name)
+        for whose, name in ((group, "nobody"), ("h", "1@a")):
+            said = admin.ask(RUNNING, consumerGroup=whose, clientId=name)
             assert said.code == SYSTEM_ERROR and "not online" in str(said.remark)
-        assert admin.ask(RUNNING, consumerGroup="g").code == SYSTEM_ERROR
+        assert admin.ask(RUNNING, consumerGroup=group).code == SYSTEM_ERROR
 
 
-def test_a_consumer_that_goes(broker: orbitmq.Broker, member: Remote) -> None:
+def test_a_consumer_that_goes(broker: orbitmq.Broker, member: Remote, group: str) -> None:
     with Remote(broker.status().listens) as admin:
-        admin.put(RUNNING, consumerGroup="g", clientId="1@a")
+        admin.put(RUNNING, consumerGroup=group, clientId="1@a")
         question(member, RUNNING)
         member.socket.close()
         said = admin.take()
         assert said.code == SYSTEM_ERROR and "closed its connection" in str(said.remark)
 
 
-def test_a_consumer_that_is_silent(broker: orbitmq.Broker, member: Remote) -> None:
+def test_a_consumer_that_is_silent(broker: orbitmq.Broker, member: Remote, topic: str, group: str) -> None:
     """Goal: the others are served meanwhile, on the connection that asks too; an answer that comes too late is nobody's."""
     with Remote(broker.status().listens) as admin:
-        opaque = admin.put(RUNNING, consumerGroup="g", clientId="1@a")
-        assert admin.ask(MAX_OFFSET, topic="t", queueId=0).code == SUCCESS
+        opaque = admin.put(RUNNING, consumerGroup=group, clientId="1@a")
+        assert admin.ask(MAX_OFFSET, topic=topic, queueId=0).code == SUCCESS
         asked = question(member, RUNNING)
         said = admin.take()
         assert (said.opaque, said.code) == (opaque, SILENT)
         member.reply(asked.opaque, SUCCESS, b"late")
-        member.until(member.put(MAX_OFFSET, topic="t", queueId=0))
-        assert admin.ask(MAX_OFFSET, topic="t", queueId=0).code == SUCCESS
+        member.until(member.put(MAX_OFFSET, topic=topic, queueId=0))
+        assert admin.ask(MAX_OFFSET, topic=topic, queueId=0).code == SUCCESS
 
 
-def test_an_answer_of_somebody_else(broker: orbitmq.Broker, member: Remote) -> None:
+def test_an_answer_of_somebody_else(broker: orbitmq.Broker, member: Remote, topic: str, group: str) -> None:
     """Goal: only the consumer that was asked can answer."""
     with Remote(broker.status().listens) as admin, Remote(broker.status().listens) as other:
-        opaque = admin.put(RUNNING, consumerGroup="g", clientId="1@a")
+        opaque = admin.put(RUNNING, consumerGroup=group, clientId="1@a")
         asked = question(member, RUNNING)
         for guess in (asked.opaque, opaque):
             other.reply(guess, SUCCESS, b"forged")
-        other.until(other.put(MAX_OFFSET, topic="t", queueId=0))
+        other.until(other.put(MAX_OFFSET, topic=topic, queueId=0))
         member.reply(asked.opaque + 1, SUCCESS, b"to nothing")
         member.reply(asked.opaque, SUCCESS, b"true")
         assert admin.take().body == b"true"
 
 
-def test_who_asks_and_goes(broker: orbitmq.Broker, member: Remote) -> None:
+def test_who_asks_and_goes(broker: orbitmq.Broker, member: Remote, topic: str, group: str) -> None:
     """Goal: the answer goes nowhere, also not to who has got the number of the connection since."""
     with Remote(broker.status().listens) as admin:
-        admin.put(RUNNING, consumerGroup="g", clientId="1@a")
+        admin.put(RUNNING, consumerGroup=group, clientId="1@a")
         asked = question(member, RUNNING)
     with Remote(broker.status().listens) as other:
-        other.until(other.put(MAX_OFFSET, topic="t", queueId=0))
+        other.until(other.put(MAX_OFFSET, topic=topic, queueId=0))
         member.reply(asked.opaque, SUCCESS, b"for nobody")
-        member.until(member.put(MAX_OFFSET, topic="t", queueId=0))
-        other.until(other.put(MAX_OFFSET, topic="t", queueId=0))
+        member.until(member.put(MAX_OFFSET, topic=topic, queueId=0))
+        other.until(other.put(MAX_OFFSET, topic=topic, queueId=0))
         assert not other.has_come
 
 

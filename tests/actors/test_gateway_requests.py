@@ -12,7 +12,6 @@ import random
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
-from pathlib import Path
 
 import pytest
 
@@ -20,9 +19,10 @@ import orbitmq
 from orbitmq.shm.reply_topic import REPLY_TOPIC, reply_queue
 from orbitmq.store.record import Record, parse
 from tests.actors.remoting_client import HEARTBEAT, ONE_WAY, ROUTE, SEND_V2, Remote, Said, records
+from tests.actors.shared_broker import OWN_TOPIC, broker_for
 from tests.actors.test_gateway import indexed
 from tests.native.remoting_model import BINARY, JSON
-from tests.trees import kill, small_broker
+from tests.trees import kill
 from tests.waiting import until
 
 VIEW, REPLY, REPLY_V2, PUSH = 33, 324, 325, 326
@@ -30,9 +30,8 @@ SUCCESS, ILLEGAL = 0, 13
 
 
 @pytest.fixture
-def broker(tmp_path: Path) -> Iterator[orbitmq.Broker]:
-    with small_broker(tmp_path, listen="127.0.0.1:0") as broker:
-        broker.create_topic("t", 2)
+def broker(request: pytest.FixtureRequest) -> Iterator[orbitmq.Broker]:
+    with broker_for(request, listen="127.0.0.1:0") as broker:
         yield broker
 
 
@@ -56,8 +55,10 @@ def names(client_id: str, correlation: str, **others: str) -> dict[str, str]:
     return {"CORRELATION_ID": correlation, "REPLY_TO_CLIENT": client_id, "TTL": "3000", **others}
 
 
-def ask(remote: Remote, client_id: str, correlation: str, body: bytes = b"?", queue: int = 0) -> None:
-    assert remote.send("t", body, queue, text(names(client_id, correlation))).code == SUCCESS
+def ask(
+    remote: Remote, client_id: str, correlation: str, body: bytes = b"?", queue: int = 0, *, topic: str = OWN_TOPIC
+) -> None:
+    assert remote.send(topic, body, queue, text(names(client_id, correlation))).code == SUCCESS
 
 
 def beat(remote: Remote, client_id: str) -> None:
@@ -88,9 +89,9 @@ def taken(remote: Remote) -> tuple[str, bytes]:
 
 
 @pytest.mark.parametrize("code", [REPLY, REPLY_V2])
-def test_a_reply_is_pushed_and_stored(broker: orbitmq.Broker, asker: Remote, replier: Remote, code: int) -> None:
+def test_a_reply_is_pushed_and_stored(broker: orbitmq.Broker, asker: Remote, replier: Remote, code: int, topic: str) -> None:
     beat(asker, "1@a")
-    ask(asker, "1@a", "c1", b"how much?")
+    ask(asker, "1@a", "c1", b"how much?", topic=topic)
     receipt = reply(replier, "1@a", "c1", b"3.20", code=code)
     assert receipt.code == SUCCESS
     said = asker.asked()
@@ -105,12 +106,12 @@ def test_a_reply_is_pushed_and_stored(broker: orbitmq.Broker, asker: Remote, rep
     assert int(said.fields["storeTimestamp"]) == message.stored_ms
 
 
-def test_a_request_says_where_to_reply(broker: orbitmq.Broker, replier: Remote) -> None:
+def test_a_request_says_where_to_reply(broker: orbitmq.Broker, replier: Remote, topic: str) -> None:
     """RocketMQ's clients find the topic of replies by the property CLUSTER, which its brokers store with each message."""
-    ask(replier, "1@a", "c1")
-    replier.send("t", b"no request")
+    ask(replier, "1@a", "c1", topic=topic)
+    replier.send(topic, b"no request")
     indexed(broker)
-    request, plain = (parse(record) for record in records(replier.pull("t", 0, 0).body))
+    request, plain = (parse(record) for record in records(replier.pull(topic, 0, 0).body))
     assert isinstance(request, Record) and isinstance(plain, Record)
     assert request.properties == {**names("1@a", "c1"), "CLUSTER": "DefaultCluster"} and plain.properties == {}
     looked_up = parse(replier.ask(VIEW, offset=request.physical_offset).body)
@@ -119,10 +120,10 @@ def test_a_request_says_where_to_reply(broker: orbitmq.Broker, replier: Remote) 
     assert said.code == SUCCESS and json.loads(said.body)["queueDatas"][0]["writeQueueNums"] == 8
 
 
-def test_a_local_program_replies(broker: orbitmq.Broker, asker: Remote) -> None:
-    with broker.consumer("desk", ["t"], start="earliest") as consumer:
+def test_a_local_program_replies(broker: orbitmq.Broker, asker: Remote, topic: str, group: str) -> None:
+    with broker.consumer(group, [topic], start="earliest") as consumer:
         for number in range(20):
-            ask(asker, "1@a", f"c{number}", b"%d" % number, number % 2)
+            ask(asker, "1@a", f"c{number}", b"%d" % number, number % 2, topic=topic)
         left = 20
         while left:
             for message in consumer.poll_batch(20, timeout=10):
@@ -131,22 +132,22 @@ def test_a_local_program_replies(broker: orbitmq.Broker, asker: Remote) -> None:
         assert sorted(taken(asker) for _ in range(20)) == sorted((f"c{n}", b"to %d" % n) for n in range(20))
 
 
-def test_a_local_program_asks(broker: orbitmq.Broker, replier: Remote) -> None:
+def test_a_local_program_asks(broker: orbitmq.Broker, replier: Remote, topic: str) -> None:
     """A remote client pulls the request, and replies as RocketMQ's clients do."""
     found: list[bytes] = []
-    thread = threading.Thread(target=lambda: found.append(bytes(broker.request("t", b"how much?", 30, queue=0))))
+    thread = threading.Thread(target=lambda: found.append(bytes(broker.request(topic, b"how much?", 30, queue=0))))
     thread.start()
-    until(lambda: replier.pull("t", 0, 0).code == SUCCESS, "the request")
-    request = parse(records(replier.pull("t", 0, 0).body)[0])
+    until(lambda: replier.pull(topic, 0, 0).code == SUCCESS, "the request")
+    request = parse(records(replier.pull(topic, 0, 0).body)[0])
     assert isinstance(request, Record)
     told = {name: request.properties[name] for name in ("CORRELATION_ID", "REPLY_TO_CLIENT", "TTL")} | {"MSG_TYPE": "reply"}
-    topic = request.properties["CLUSTER"] + "_REPLY_TOPIC"
-    assert replier.ask(REPLY_V2, b"3.20", **replier.send_fields(topic, 3, text(told))).code == SUCCESS
+    replies = request.properties["CLUSTER"] + "_REPLY_TOPIC"
+    assert replier.ask(REPLY_V2, b"3.20", **replier.send_fields(replies, 3, text(told))).code == SUCCESS
     thread.join()
     assert found == [b"3.20"]
 
 
-def test_many_ask_and_reply(broker: orbitmq.Broker) -> None:
+def test_many_ask_and_reply(broker: orbitmq.Broker, topic: str) -> None:
     """Goal: each reply comes to its requester, once, and to nobody else. Method: random requests of many clients, some without
     a heartbeat yet, replied to in any order by remote and local repliers; one client has two connections."""
     rng = random.Random(3)
@@ -162,7 +163,7 @@ def test_many_ask_and_reply(broker: orbitmq.Broker) -> None:
         for number in range(300):
             if rng.random() < 0.6 or not open_ones:
                 n = rng.randrange(6)
-                asked(clients[n], ids[n], f"c{number}")
+                asked(clients[n], ids[n], f"c{number}", topic)
                 open_ones.append((n, f"c{number}"))
                 continue
             n, correlation = open_ones.pop(rng.randrange(len(open_ones)))
@@ -173,7 +174,7 @@ def test_many_ask_and_reply(broker: orbitmq.Broker) -> None:
                     wanted[each].append((correlation, body))
             if rng.random() < 0.1:
                 assert reply(helper, "nobody@x", "c", b"lost").code == SUCCESS, "it is stored"
-        producer.send("t", b"last")
+        producer.send(topic, b"last")
         for remote, due in zip(clients, wanted, strict=True):
             assert [came(remote) for _ in due] == due
             assert remote.ask(HEARTBEAT, b"{}").code == SUCCESS, "nothing more has come"
@@ -182,9 +183,9 @@ def test_many_ask_and_reply(broker: orbitmq.Broker) -> None:
 _waiting: dict[int, list[Said]] = {}
 
 
-def asked(remote: Remote, client_id: str, correlation: str) -> None:
+def asked(remote: Remote, client_id: str, correlation: str, topic: str) -> None:
     """Sends a request; replies that come before its answer are kept."""
-    remote.put(SEND_V2, b"?", **remote.send_fields("t", 0, text(names(client_id, correlation))))
+    remote.put(SEND_V2, b"?", **remote.send_fields(topic, 0, text(names(client_id, correlation))))
     kept = _waiting.setdefault(id(remote), [])
     while (said := remote.next_one()).code == PUSH:
         kept.append(said)
@@ -198,31 +199,35 @@ def came(remote: Remote) -> tuple[str, bytes]:
     return properties_of(said)["CORRELATION_ID"], said.body
 
 
-def test_who_passes_a_request_on_gets_no_reply_in_its_place(broker: orbitmq.Broker, asker: Remote, replier: Remote) -> None:
+def test_who_passes_a_request_on_gets_no_reply_in_its_place(
+    broker: orbitmq.Broker, asker: Remote, replier: Remote, topic: str
+) -> None:
     """As Java's consumers do with what they could not process."""
     beat(asker, "1@a")
     beat(replier, "2@b")
-    ask(asker, "1@a", "c1")
-    ask(replier, "2@b", "c2")
-    ask(replier, "1@a", "c1")
+    ask(asker, "1@a", "c1", topic=topic)
+    ask(replier, "2@b", "c2", topic=topic)
+    ask(replier, "1@a", "c1", topic=topic)
     assert reply(asker, "2@b", "c2", b"two").code == SUCCESS
     assert taken(replier) == ("c2", b"two")
     assert reply(replier, "1@a", "c1", b"one").code == SUCCESS
     assert taken(asker) == ("c1", b"one")
 
 
-def test_replies_before_the_request_are_passed_over(broker: orbitmq.Broker, asker: Remote, replier: Remote) -> None:
+def test_replies_before_the_request_are_passed_over(
+    broker: orbitmq.Broker, asker: Remote, replier: Remote, topic: str
+) -> None:
     assert reply(replier, "1@a", "c0", b"too early").code == SUCCESS
     indexed(broker)
-    ask(asker, "1@a", "c1")
+    ask(asker, "1@a", "c1", topic=topic)
     assert reply(replier, "1@a", "c1", b"in time").code == SUCCESS
     assert taken(asker) == ("c1", b"in time")
 
 
-def test_what_is_no_reply(broker: orbitmq.Broker, replier: Remote) -> None:
-    ask(replier, "1@a", "c1")
+def test_what_is_no_reply(broker: orbitmq.Broker, replier: Remote, topic: str) -> None:
+    ask(replier, "1@a", "c1", topic=topic)
     fields = replier.send_fields(REPLY_TOPIC, 0, text(names("1@a", "c1")))
-    assert replier.ask(REPLY_V2, b"x", **{**fields, "b": "t"}).code == ILLEGAL
+    assert replier.ask(REPLY_V2, b"x", **{**fields, "b": topic}).code == ILLEGAL
     assert replier.ask(REPLY_V2, b"x", **{**fields, "m": "true"}).code == ILLEGAL
     for properties in (b"", b"CORRELATION_ID\1c1\2", b"REPLY_TO_CLIENT\0011@a\2", text(names("x" * 256, "c1"))):
         said = replier.ask(REPLY_V2, b"x", **{**fields, "i": properties})

@@ -22,6 +22,7 @@ from orbitmq.client.open_transactions import OpenTransaction
 from orbitmq.errors import TransactionSettled
 from orbitmq.store.halves import HALF_TOPIC
 from tests.actors.remoting_client import ONE_WAY, PULL, SEND_V2, Remote, Said
+from tests.actors.shared_broker import OWN_TOPIC, broker_for
 from tests.actors.test_gateway import indexed, stored
 from tests.forged import BODY_AT, forged_at
 from tests.native.remoting_model import BINARY, JSON
@@ -34,9 +35,8 @@ COMMIT, ROLLBACK, UNKNOWN = 8, 12, 0
 
 
 @pytest.fixture
-def broker(tmp_path: Path) -> Iterator[orbitmq.Broker]:
-    with small_broker(tmp_path, listen="127.0.0.1:0") as broker:
-        broker.create_topic("t", 2)
+def broker(request: pytest.FixtureRequest) -> Iterator[orbitmq.Broker]:
+    with broker_for(request, listen="127.0.0.1:0") as broker:
         yield broker
 
 
@@ -50,8 +50,8 @@ def half_properties(id: str, more: str = "") -> bytes:
     return f"{more}TRAN_MSG\1true\2UNIQ_KEY\1{id}\2WAIT\1true\2PGROUP\1shop\2".encode()
 
 
-def begin(remote: Remote, id: str, body: bytes = b"half", more: str = "", **others: object) -> Said:
-    said = remote.send("t", body, 1, half_properties(id, more), **{"f": 4, **others})
+def begin(remote: Remote, id: str, body: bytes = b"half", more: str = "", *, topic: str = OWN_TOPIC, **others: object) -> Said:
+    said = remote.send(topic, body, 1, half_properties(id, more), **{"f": 4, **others})
     assert said.code == SUCCESS and said.fields["transactionId"] == id and said.fields["queueId"] == "1"
     return said
 
@@ -67,10 +67,10 @@ def end(remote: Remote, half: Said, how: int, **others: object) -> Said:
     return remote.ask(END, **end_fields(half, how, **others))
 
 
-def left(broker: orbitmq.Broker) -> list[OpenTransaction]:
-    """Those that have not ended, once everything is indexed."""
+def left(broker: orbitmq.Broker, topic: str = OWN_TOPIC) -> list[OpenTransaction]:
+    """Those of the topic that have not ended, once everything is indexed."""
     indexed(broker)
-    return broker.open_transactions()
+    return [each for each in broker.open_transactions() if each.topic == topic]
 
 
 def own(message: Any) -> dict[str, str]:
@@ -78,43 +78,43 @@ def own(message: Any) -> dict[str, str]:
     return {name: value for name, value in message.properties.items() if name != "__CRC32#"}
 
 
-def test_they_are_stored_as_local_ones(broker: orbitmq.Broker, remote: Remote) -> None:
+def test_they_are_stored_as_local_ones(broker: orbitmq.Broker, remote: Remote, topic: str) -> None:
     """Half and message; and nobody gets the message before the commit."""
-    half = begin(remote, "id-1", more="colour\1blue\2TAGS\1a\2", h=7)
+    half = begin(remote, "id-1", more="colour\1blue\2TAGS\1a\2", h=7, topic=topic)
     more: dict[str, Any] = {"properties": {"UNIQ_KEY": "id-2", "colour": "blue"}, "flag": 7}
     with broker.producer(group="shop") as producer:
-        local = producer.transaction("t", b"half", tags="a", queue=1, **more)
+        local = producer.transaction(topic, b"half", tags="a", queue=1, **more)
         indexed(broker)
-        theirs, ours = stored(broker, HALF_TOPIC)
+        theirs, ours = (each for each in stored(broker, HALF_TOPIC) if each.properties["REAL_TOPIC"] == topic)
         assert (theirs.id, str(theirs.offset)) == (half.fields["msgId"], half.fields["queueOffset"])
         assert own(theirs) == {**own(ours), "UNIQ_KEY": "id-1"} and own(theirs)["PGROUP"] == "shop"
-        assert stored(broker) == []
-        assert [(each.id, each.topic, each.queue, each.group) for each in left(broker)] == [
-            ("id-1", "t", 1, "shop"),
-            ("id-2", "t", 1, "shop"),
+        assert stored(broker, topic) == []
+        assert [(each.id, each.topic, each.queue, each.group) for each in left(broker, topic)] == [
+            ("id-1", topic, 1, "shop"),
+            ("id-2", topic, 1, "shop"),
         ]
         assert end(remote, half, COMMIT).code == SUCCESS
         local.commit()
     indexed(broker)
-    theirs, ours = stored(broker)
+    theirs, ours = stored(broker, topic)
     assert own(theirs) == {**own(ours), "UNIQ_KEY": "id-1"} and theirs.born_ms == 1_700_000_000_123
     assert (theirs.queue, bytes(theirs), theirs.flag, theirs.tags) == (ours.queue, bytes(ours), ours.flag, "a")
-    assert left(broker) == []
+    assert left(broker, topic) == []
 
 
-def test_what_makes_a_half(broker: orbitmq.Broker, remote: Remote) -> None:
+def test_what_makes_a_half(broker: orbitmq.Broker, remote: Remote, topic: str) -> None:
     """Either mark alone, and the group of the request if the properties name none; or nothing does."""
-    assert remote.send("t", b"flag", 0, f=4).code == SUCCESS
-    assert remote.send("t", b"property", 0, b"TRAN_MSG\1TRUE\2").code == SUCCESS
-    assert remote.send("t", b"none", 0, b"TRAN_MSG\1false\2PGROUP\1x\2").code == SUCCESS
+    assert remote.send(topic, b"flag", 0, f=4).code == SUCCESS
+    assert remote.send(topic, b"property", 0, b"TRAN_MSG\1TRUE\2").code == SUCCESS
+    assert remote.send(topic, b"none", 0, b"TRAN_MSG\1false\2PGROUP\1x\2").code == SUCCESS
     indexed(broker)
-    assert [(each.body, each.group) for each in left(broker)] == [(b"flag", "group"), (b"property", "group")]
-    assert [bytes(message) for message in stored(broker)] == [b"none"]
+    assert [(each.body, each.group) for each in left(broker, topic)] == [(b"flag", "group"), (b"property", "group")]
+    assert [bytes(message) for message in stored(broker, topic)] == [b"none"]
 
 
-def test_each_end(broker: orbitmq.Broker, remote: Remote) -> None:
+def test_each_end(broker: orbitmq.Broker, remote: Remote, topic: str) -> None:
     """Committed, rolled back, not yet known; with and without an answer. The same end again is no error, the other one is."""
-    halves = {name: begin(remote, name, name.encode()) for name in ("commit", "rollback", "unknown", "one-way")}
+    halves = {name: begin(remote, name, name.encode(), topic=topic) for name in ("commit", "rollback", "unknown", "one-way")}
     assert end(remote, halves["commit"], COMMIT).code == SUCCESS
     assert end(remote, halves["rollback"], ROLLBACK, remark="it failed").code == SUCCESS
     remote.put(END, **end_fields(halves["unknown"], UNKNOWN))  # gets no answer
@@ -124,8 +124,8 @@ def test_each_end(broker: orbitmq.Broker, remote: Remote) -> None:
         said = end(remote, halves[name], other)
         assert said.code == SYSTEM_ERROR and said.remark
     indexed(broker)
-    assert [bytes(message) for message in stored(broker)] == [b"commit", b"one-way"]
-    assert [each.id for each in left(broker)] == ["unknown"]
+    assert [bytes(message) for message in stored(broker, topic)] == [b"commit", b"one-way"]
+    assert [each.id for each in left(broker, topic)] == ["unknown"]
 
 
 def test_ends_that_name_nothing(broker: orbitmq.Broker, remote: Remote) -> None:
@@ -152,50 +152,51 @@ def test_ends_that_name_nothing(broker: orbitmq.Broker, remote: Remote) -> None:
     assert [each.id for each in left(broker)] == ["id-1"]
 
 
-def test_a_body_that_is_a_half(broker: orbitmq.Broker, remote: Remote) -> None:
+def test_a_body_that_is_a_half(broker: orbitmq.Broker, remote: Remote, topic: str) -> None:
     """Nothing ends by a record that somebody wrote into a body, whichever half it claims to be, and the true one ends as it was
     begun."""
-    half = begin(remote, "id")
+    half = begin(remote, "id", topic=topic)
     indexed(broker)
-    names = {"TRAN_MSG": "true", "UNIQ_KEY": "id", "PGROUP": "shop", "REAL_TOPIC": "t", "REAL_QID": "1"}
+    own = int(half.fields["queueOffset"])
+    names = {"TRAN_MSG": "true", "UNIQ_KEY": "id", "PGROUP": "shop", "REAL_TOPIC": topic, "REAL_QID": "1"}
     with broker.producer() as producer:
-        for offset in (0, 1, 1 << 40):
+        for offset in (own, own + 1, 1 << 40):
             place = broker.status().positions.wrote + BODY_AT
-            sent = producer.send("t", forged_at(place, HALF_TOPIC, 0, offset, properties=names))
+            sent = producer.send(topic, forged_at(place, HALF_TOPIC, 0, offset, properties=names))
             assert sent.physical_offset + BODY_AT == place
             for _ in range(2):
                 for how in (COMMIT, ROLLBACK):
                     told = {"tranStateTableOffset": offset, "commitLogOffset": place}
                     assert end(remote, half, how, **told).code == SYSTEM_ERROR
                 indexed(broker)
-    assert [each.id for each in left(broker)] == ["id"]
+    assert [each.id for each in left(broker, topic)] == ["id"]
     assert end(remote, half, COMMIT).code == SUCCESS
-    assert [bytes(message) for message in stored(broker)][3:] == [b"half"]
+    assert [bytes(message) for message in stored(broker, topic)][3:] == [b"half"]
 
 
-def test_who_is_first(broker: orbitmq.Broker, remote: Remote) -> None:
+def test_who_is_first(broker: orbitmq.Broker, remote: Remote, topic: str) -> None:
     """A transaction that began remotely ends locally, and the other way round; the first end counts."""
-    ours = begin(remote, "ours", b"ours")
-    (found,) = left(broker)
+    ours = begin(remote, "ours", b"ours", topic=topic)
+    (found,) = left(broker, topic)
     broker.commit_transaction(found)
     assert end(remote, ours, ROLLBACK).code == SYSTEM_ERROR
     with broker.producer(group="shop") as producer:
-        theirs = producer.transaction("t", b"theirs", queue=1)
+        theirs = producer.transaction(topic, b"theirs", queue=1)
         told = {"transactionId": theirs.id, "queueOffset": str(theirs.half.offset), "msgId": theirs.half.id}
         assert end(remote, ours._replace(fields=told), COMMIT).code == SUCCESS
         with pytest.raises(TransactionSettled, match="committed"):
             theirs.rollback()
     indexed(broker)
-    assert [bytes(message) for message in stored(broker)] == [b"ours", b"theirs"]
+    assert [bytes(message) for message in stored(broker, topic)] == [b"ours", b"theirs"]
 
 
-def test_the_topic_is_gone(broker: orbitmq.Broker, remote: Remote) -> None:
-    half = begin(remote, "id")
-    broker.delete_topic("t")
+def test_the_topic_is_gone(broker: orbitmq.Broker, remote: Remote, topic: str) -> None:
+    half = begin(remote, "id", topic=topic)
+    broker.delete_topic(topic)
     said = end(remote, half, COMMIT)
     assert said.code == SYSTEM_ERROR and "topic" in (said.remark or "")
     assert end(remote, half, ROLLBACK).code == SUCCESS
-    assert left(broker) == []
+    assert left(broker, topic) == []
 
 
 @pytest.mark.parametrize("victim", ["gateway", "writer", "handler 0", "handler 1"])
@@ -267,16 +268,16 @@ def test_ends_before_the_connection_does(tmp_path: Path, how: str) -> None:
         assert sorted(int(bytes(message)) for message in stored(broker)) == [*range(60)]
 
 
-def test_an_end_behind_answers_that_nobody_reads(broker: orbitmq.Broker) -> None:
+def test_an_end_behind_answers_that_nobody_reads(broker: orbitmq.Broker, topic: str) -> None:
     """The gateway stops serving a client that reads nothing of so many answers. The client is reset, and its end counts."""
     with broker.producer() as producer:
-        producer.send_batch("t", [bytes(60_000)] * 8, queue=0)
+        producer.send_batch(topic, [bytes(60_000)] * 8, queue=0)
     indexed(broker)
     with Remote(broker.status().listens) as remote:
-        half = begin(remote, "id-1")
-        pull = remote.frame(PULL, **remote.pull_fields("t", 0, 0))
+        half = begin(remote, "id-1", topic=topic)
+        pull = remote.frame(PULL, **remote.pull_fields(topic, 0, 0))
         remote.socket.sendall(pull * 200 + remote.frame(END, mark=ONE_WAY, **end_fields(half, COMMIT)))
         remote.socket.recv(1)
         remote.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-    until(lambda: not left(broker), "the transaction to end")
-    assert bytes(stored(broker)[-1]) == b"half"
+    until(lambda: not left(broker, topic), "the transaction to end")
+    assert bytes(stored(broker, topic)[-1]) == b"half"
