@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import select
 import socket
-import struct
+from contextlib import suppress
 from functools import partial
+from itertools import chain
 from pathlib import Path
 
+from tests.actors.far_end import far_end
 from tests.waiting import until
 
 LEAD, FRONT, NOBODY = "omq gateway", "omq gateway 1", "nobody"
@@ -26,12 +28,12 @@ def serving() -> str:
 
 def holder_of(client: socket.socket) -> str | None:
     """The same; None: nobody has accepted it."""
-    return _holder(_inode(client))
+    return _holder(far_end(client).inode)
 
 
 def socket_of(client: socket.socket) -> str:
     """The other side of this connection, as /proc names it."""
-    return f"socket:[{_inode(client)}]"
+    return f"socket:[{far_end(client).inode}]"
 
 
 def connect_to(wanted: str, *place: object, **how: object) -> socket.socket:
@@ -60,34 +62,33 @@ def _is_closed(client: socket.socket) -> bool:
         return True
 
 
-def _inode(client: socket.socket) -> str:
-    """Of the other side's socket; 0 while it waits to be accepted."""
-    wanted = [_written(*address[:2]) for address in (client.getpeername(), client.getsockname())]
-    for table in "tcp", "tcp6":
-        for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]:
-            words = line.split()
-            if all(word in forms for word, forms in zip(words[1:3], wanted, strict=True)):
-                return words[9]
-    return "0"
+# Gateways that were found before, which are looked at first: /proc has many other processes.
+_gateways: list[str] = []
 
 
-def _holder(inode: str) -> str | None:
-    if inode == "0":
+def _holder(inode: int) -> str | None:
+    if not inode:
         return None
-    wanted = f"socket:[{inode}]"
-    for process in Path("/proc").iterdir():
-        try:
-            name = (process / "comm").read_text().strip() if process.name.isdecimal() else ""
-            if name.startswith("omq gateway") and any(str(fd.readlink()) == wanted for fd in (process / "fd").iterdir()):
-                return name
-        except OSError:
-            continue  # it has ended
+    for process in chain(_gateways[:], (path.name for path in Path("/proc").iterdir() if path.name.isdecimal())):
+        name = _gateway(process)
+        if not name and process in _gateways:
+            _gateways.remove(process)
+        if name and _has(process, inode):
+            if process not in _gateways:
+                _gateways.append(process)
+            return name
     return None
 
 
-def _written(host: str, port: int) -> list[str]:
-    """As the kernel writes it: of IPv4, also the form that a socket for both has."""
-    packed = [socket.inet_pton(socket.AF_INET6, host if ":" in host else f"::ffff:{host}")]
-    packed += [] if ":" in host else [socket.inet_aton(host)]
-    words = (struct.unpack(f"={len(each) // 4}I", each) for each in packed)
-    return ["".join(f"{word:08X}" for word in each) + f":{port:04X}" for each in words]
+def _gateway(process: str) -> str:
+    """Its name; empty: it is none, or has ended."""
+    with suppress(OSError):
+        name = Path("/proc", process, "comm").read_text().strip()
+        return name if name.startswith("omq gateway") else ""
+    return ""
+
+
+def _has(process: str, inode: int) -> bool:
+    with suppress(OSError):  # it has ended
+        return any(str(entry.readlink()) == f"socket:[{inode}]" for entry in Path("/proc", process, "fd").iterdir())
+    return False

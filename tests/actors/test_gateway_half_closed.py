@@ -15,6 +15,7 @@ import struct
 import termios
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ import pytest
 
 import orbitmq
 from orbitmq.actors.remote_loop import WINDOW
+from tests.actors.far_end import far_end
 from tests.actors.fronts import serving, socket_of
 from tests.actors.remoting_client import HEARTBEAT, ONE_WAY, PULL, ROUTE, SEND_V2, Remote, Said, records
 from tests.actors.remoting_kinds import CERTIFICATES
@@ -303,14 +305,6 @@ def watched(broker: orbitmq.Broker) -> set[str]:
     return {link for link in known if link.startswith("socket:")}
 
 
-def unread(remote: Remote) -> int:
-    """Bytes that have come at the gateway's end of the connection, and wait there."""
-    ends = [f":{port:04X}" for _, port in (remote.socket.getpeername(), remote.socket.getsockname())]
-    lines = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
-    waiting = [line[4].partition(":")[2] for line in lines if line[1].endswith(ends[0]) and line[2].endswith(ends[1])]
-    return sum(int(each, 16) for each in waiting)
-
-
 def test_a_reset_while_there_is_no_room(broker: orbitmq.Broker) -> None:
     """Goal: the gateway does not spin over a broken connection whose request waits for room; epoll would tell of it again and
     again. Method: no handler takes the sends, which come a few at a time until there is room for no more; the connection leaves
@@ -326,7 +320,8 @@ def test_a_reset_while_there_is_no_room(broker: orbitmq.Broker) -> None:
             assert sent < 2 * WINDOW
             remote.socket.sendall(b"".join(remote.frame(SEND_V2, b"x", **remote.send_fields("t", n % 2)) for n in range(FEW)))
             sent += FEW
-            until(lambda: not unread(remote) or socket_of(remote.socket) not in watched(broker), "them to be read")
+            end = partial(far_end, remote.socket)
+            until(lambda: not end().unread or socket_of(remote.socket) not in watched(broker), "them to be read")
         until(lambda: fcntl.ioctl(remote.socket, termios.TIOCOUTQ, bytes(4)) == bytes(4), "all to have come")
         reset(remote)
     until(lambda: sum(queue.max_offset for queue in topic_of(broker, "t").queues) == sent, "the messages")
