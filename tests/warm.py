@@ -35,6 +35,7 @@ MODULES = {
         "importlib.metadata", "pydantic", "pydantic.plugin._loader", "pydantic.type_adapter",
         "rich._emoji_codes", "rich.markdown", "typer._adapters", "typer._click.decorators", "typer.rich_utils",
     ],
+    "tests.tables.exporting": [],
 }
 FILES = {ROOT / "tests" / "crash" / name for name in ("worker.py", "commit_worker.py")}
 COLD = "ORBITMQ_COLD_STARTS"

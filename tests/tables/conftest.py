@@ -5,7 +5,10 @@ from __future__ import annotations
 
 import pytest
 
+from tests.fast import tmp_path, warm
 from tests.refused_imports import refuse
+
+__all__ = ["tmp_path", "warm"]
 
 
 @pytest.fixture(autouse=True)
