@@ -15,6 +15,7 @@ from orbitmq.actors.actor import ActorError, CoreActor
 from orbitmq.actors.complaints import Complaints
 from orbitmq.actors.guard import Guard
 from orbitmq.actors.pages import PAGE_GATEWAY
+from orbitmq.actors.paused_groups import PausedGroups
 from orbitmq.actors.tree import Tree
 from orbitmq.errors import OrbitError
 from orbitmq.native._core import ffi, lib
@@ -50,6 +51,7 @@ class RemoteLoop(CoreActor):
         lib.gateway_limit(self.handle, ffi.new("struct gateway_limits *", limits))
         rules = settings.acl
         self._guard = Guard(self.handle, Path(rules), self._complaints.say) if rules else None
+        self._paused = PausedGroups(self.handle, settings.layout, self._complaints.say)
         self._door: TlsDoor | None = None
         if settings.speaks_tls:
             from orbitmq.actors.tls_door import TlsDoor  # the start has checked its files, and so imported it (ground.py)
@@ -68,6 +70,7 @@ class RemoteLoop(CoreActor):
             self.attach()
         if self._guard is not None:
             self._guard.look()
+        self._paused.look()
         if self._door is not None and not self._door.alive:
             raise ActorError("the gateway's thread for TLS has ended", actor=self.kind)
         self._complain()

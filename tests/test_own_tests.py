@@ -53,6 +53,7 @@ TESTED_BY: dict[str, str] = {
     "actors/recovery.py": "tests/cli/test_starter.py",
     "actors/certificate.py": "tests/actors/test_gateway_tls.py",
     "actors/guard.py": "tests/actors/test_gateway_acl.py",
+    "actors/paused_groups.py": "tests/actors/test_gateway_pause.py",
     "actors/popping.py": "tests/actors/test_gateway_pop_sessions.py",
     "actors/tls_door.py": "tests/actors/test_gateway_tls.py",
     "actors/listener.py": "tests/actors/test_gateway.py",

@@ -55,6 +55,7 @@ void gateway_close(struct gateway *gateway)
     free(gateway->raw);
     free(gateway->cursors);
     free(gateway->held);
+    free(gateway->paused);
     free(gateway->holds);
     free(gateway->sent);
     free(gateway->ids);

@@ -100,6 +100,9 @@ bool gateway_subscribe(struct gateway *gateway, struct slice group, struct slice
 /* Nobody belongs to the group any more. */
 void gateway_unsubscribe(struct gateway *gateway, struct slice group);
 
+/* Groups that get nothing by pulls, in place of those that were named before. False: no memory, and those still are. */
+bool gateway_pause(struct gateway *gateway, const struct slice *groups, uint32_t count);
+
 /* Connections that are more than these are closed at once, one on which nothing was sent in either direction for idle_ms, and one whose large
  * request would need more memory than is left. At first, one address may have all, and the others are GATEWAY_IDLE_MS and GATEWAY_PARTS_BYTES. */
 struct gateway_limits {

@@ -92,7 +92,9 @@ uint32_t gateway_look_at_holds(struct gateway *gateway)
             continue;
         }
         const bool hold = now < pull->until_ms && !gateway->stopping;
-        if (!gone && !gateway_serve_pull(gateway, pull, hold && !connection->finished)) {
+        if (!gone && gateway_is_paused(gateway, pull->group)) {
+            gateway_refuse(gateway, &pull->asker, GATEWAY_NO_PERMISSION, "subscription group no permission");
+        } else if (!gone && !gateway_serve_pull(gateway, pull, hold && !connection->finished)) {
             if (pull->until_ms < gateway->holds_until_ms)
                 gateway->holds_until_ms = pull->until_ms;
             i++;

@@ -69,6 +69,7 @@ struct gateway_pull {
     struct gateway_asker asker;
     uint32_t slot;      /* of the queue */
     uint64_t offset;
+    uint64_t group;     /* the hash of its name */
     uint32_t most;
     uint64_t until_ms;  /* held until then, CLOCK_MONOTONIC; 0: not to be held */
     struct gateway_filter *filter; /* NULL: all */
@@ -161,6 +162,8 @@ struct gateway {
     uint64_t reput_seen;
     uint64_t holds_until_ms;   /* the first of them to end */
     uint32_t *held;            /* by queue slot: how many listen to it */
+    uint64_t *paused;          /* groups, by the hashes of their names, in order */
+    uint32_t paused_count;
     uint32_t held_queues;      /* to which somebody listens */
     struct pop_link *pops[POP_LINKS]; /* gateway_pop.h */
     uint32_t pop_count;
@@ -301,6 +304,10 @@ void gateway_bounds(struct gateway *gateway, const struct gateway_asker *asker, 
 bool gateway_serve_pull(struct gateway *gateway, struct gateway_pull *pull, bool hold);
 
 /* gateway_hold.c. False: there is no room for another one. */
+/* gateway_pause.c */
+uint64_t gateway_group_hash(struct slice name);
+bool gateway_is_paused(const struct gateway *gateway, uint64_t group);
+
 bool gateway_hold(struct gateway *gateway, const struct gateway_pull *pull);
 bool gateway_holds_open(struct gateway *gateway);
 /* Answers those that are due. Returns how many. */

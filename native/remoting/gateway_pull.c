@@ -3,6 +3,8 @@
 #include "base/crash_point.h"
 #include "remoting/gateway_parts.h"
 
+#include <stdio.h>
+
 #define PULL_MOST 32u          /* messages in one answer, as RocketMQ gives from memory */
 #define PULL_LOOKED 800u       /* messages that a filter is tried on at a time, as RocketMQ does */
 #define PULL_BYTES 262144u     /* after which no further message is added */
@@ -184,10 +186,24 @@ static void gather(struct gateway *gateway, const struct remoting_header *header
         gateway_gather(gateway, remoting_field(header, "consumerGroup"), topic, slot - topic->first_slot, (uint64_t)offset);
 }
 
+/* In RocketMQ's words. */
+static void refuse_paused(struct gateway *gateway, const struct gateway_asker *asker, struct slice group)
+{
+    char text[320];
+    const int size = group.size < SEND_GROUP_MAX ? (int)group.size : SEND_GROUP_MAX;
+    snprintf(text, sizeof text, "subscription group no permission, %.*s", size, (const char *)group.data);
+    gateway_refuse(gateway, asker, GATEWAY_NO_PERMISSION, text);
+}
+
 enum gateway_served gateway_pull(struct gateway *gateway, const struct gateway_asker *asker, const struct remoting_header *header)
 {
-    struct gateway_pull pull = {.asker = *asker};
+    const struct slice group = remoting_field(header, "consumerGroup");
+    struct gateway_pull pull = {.asker = *asker, .group = gateway_group_hash(group)};
     int64_t offset, most, sys_flag = 0, suspend_ms = 0;
+    if (gateway_is_paused(gateway, pull.group)) {
+        refuse_paused(gateway, asker, group);
+        return GATEWAY_SERVED;
+    }
     if (!find_queue(gateway, asker, header, &pull.slot))
         return GATEWAY_SERVED;
     remoting_field_number(header, "sysFlag", &sys_flag);

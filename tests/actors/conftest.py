@@ -21,7 +21,7 @@ __all__ = ["warm"]
 
 # Tests of the gateway that run a second time with clients of a front, which passes on to the lead what it does not serve. With
 # ORBITMQ_AT_FRONT=1 in the environment, all tests run with clients of a front.
-NAMES = ("filters", "half_closed", "holds", "hosts", "members", "memory", "pull_commits", "requests", "transactions")
+NAMES = ("filters", "half_closed", "holds", "hosts", "members", "memory", "pause", "pull_commits", "requests", "transactions")
 AT_FRONT = tuple(f"test_gateway_{name}" for name in NAMES)
 
 
