@@ -121,9 +121,8 @@ class Gateway(RemoteLoop):
         servers = server_addresses(settings.namesrv)
         if not servers:
             return None
-        return Registration(
-            settings.name, address, servers, topics, creates=settings.auto_create_topics, say=self._complaints.say
-        )
+        told = settings.name, address, servers, topics, settings.layout
+        return Registration(*told, creates=settings.auto_create_topics, say=self._complaints.say)
 
     def _tell(self, client: Client, code: int, fields: Mapping[str, str], body: bytes) -> bool:
         with _header(code, None, fields) as header:

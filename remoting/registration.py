@@ -10,12 +10,17 @@ import threading
 import time
 import zlib
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
+from orbitmq.errors import StoreFailed
 from orbitmq.remoting.outgoing import Outgoing, RefusedError
+from orbitmq.remoting.promised_topics import promised, shown_perm
 from orbitmq.remoting.routes import CLUSTER
 from orbitmq.remoting.template_topic import TEMPLATE
 from orbitmq.shm.topic_table import Topic, TopicTable
+from orbitmq.store.group_file import GroupFile
+from orbitmq.store.layout import StoreLayout
 from orbitmq.store.listen_address import WILD, ListenAddress
 
 REGISTER, UNREGISTER = 103, 104
@@ -31,12 +36,13 @@ class Registration:
     does again."""
 
     def __init__(
-        self, broker: str, address: ListenAddress, servers: list[ListenAddress], topics: TopicTable, *, creates: bool,
-        say: Callable[[str], object],
+        self, broker: str, address: ListenAddress, servers: list[ListenAddress], topics: TopicTable, layout: StoreLayout, *,
+        creates: bool, say: Callable[[str], object],
     ) -> None:
         self._broker = broker
         self._address = address
         self._topics = topics
+        self._layout = layout
         self._creates = creates
         self._say = say
         self._over = threading.Event()
@@ -52,7 +58,7 @@ class Registration:
             thread.join(ANSWER_S)
 
     def _serve(self, server: ListenAddress) -> None:
-        known = _Known(server)
+        known = _Known(server, GroupFile(self._layout))
         complained = False
         while not self._over.is_set():
             try:
@@ -78,7 +84,7 @@ class Registration:
         """Raises: OSError, RefusedError."""
         if known.link is not None and not known.link.lives:
             raise ConnectionResetError("it has closed the connection")
-        topics = [*self._topics, *([TEMPLATE] if self._creates else [])]
+        topics = known.topics_of(self._topics, creates=self._creates)
         now_s = time.monotonic()
         if known.link is not None and topics == known.topics and now_s < known.due_s:
             return
@@ -98,14 +104,24 @@ class Registration:
 
 
 class _Known:
-    """What one name server was told. version: raised with each change, because it takes topics only with another version."""
+    """What one name server was told. version: raised with each change, because it takes topics only with another version.
+    groups: those that there are."""
 
-    def __init__(self, server: ListenAddress) -> None:
+    def __init__(self, server: ListenAddress, groups: GroupFile) -> None:
         self.server = server
+        self._groups = groups
         self.link: Outgoing | None = None
         self.topics: list[Topic] | None = None
         self.version = 0
         self.due_s = 0.0
+
+    def topics_of(self, table: TopicTable, *, creates: bool) -> list[Topic]:
+        """What it is to be told: also what is made when somebody first needs it."""
+        with suppress(StoreFailed):  # those that were known still are
+            self._groups.look()
+        there = list(table)
+        made_later = promised(self._groups.groups, {topic.name for topic in there})
+        return [*there, *([TEMPLATE] if creates else []), *made_later]
 
     def forget(self) -> None:
         if self.link is not None:
@@ -117,7 +133,7 @@ def _body(topics: list[Topic], began_ms: int, version: int) -> bytes:
     table: dict[str, Any] = {
         topic.name: {
             "order": False,
-            "perm": topic.perm,
+            "perm": shown_perm(topic),
             "readQueueNums": topic.queues,
             "topicFilterType": "SINGLE_TAG",
             "topicName": topic.name,

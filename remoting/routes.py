@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from orbitmq.remoting.send_backs import RETRY
+from orbitmq.remoting.promised_topics import shown_perm
 from orbitmq.shm.topic_table import PERM_WRITE, Topic
 
 CLUSTER = "DefaultCluster"
@@ -14,9 +14,9 @@ CLUSTER = "DefaultCluster"
 
 def route(topic: Topic, broker: str, address: str, *, writable: bool = True) -> bytes:
     """The body of an answer to a question for a topic's route. Compact, because Go's client splits it by text; with quoted
-    keys, which all clients read. To a topic of retries a client may send what it gives back. writable: False: an administrator
+    keys, which all clients read. writable: False: an administrator
     wants nothing written to this broker."""
-    perm = topic.perm | (PERM_WRITE if topic.name.startswith(RETRY) else 0)
+    perm = shown_perm(topic)
     if not writable:
         perm &= ~PERM_WRITE
     return _compact(

@@ -7,6 +7,7 @@ from contextlib import closing
 from orbitmq.remoting.admin.log_view import LogView
 from orbitmq.remoting.admin.queue_map import compact, queue_map
 from orbitmq.remoting.host import Host
+from orbitmq.remoting.promised_topics import retries_of
 from orbitmq.remoting.request import SYSTEM_ERROR, TOPIC_NOT_EXIST, Answer, Answers, Request
 from orbitmq.remoting.routes import CLUSTER
 from orbitmq.shm.topic_name import reserved_topic
@@ -33,7 +34,11 @@ class Topics:
         }
 
     def _list(self, request: Request) -> Answer:
-        return _listed([topic.name for topic in self._host.topics])
+        """Also the topic of retries of each group that has none yet: it is made when somebody asks for its route
+        (name_server.py)."""
+        names = [topic.name for topic in self._host.topics]
+        retries = retries_of(group["name"] for group in self._host.ask("groups")[0])
+        return _listed([*names, *(name for name in retries if name not in names)])
 
     def _all(self, request: Request) -> Answer:
         """Those that config/topics.json names."""

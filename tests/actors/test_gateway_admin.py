@@ -112,6 +112,17 @@ def test_lists(broker: orbitmq.Broker, remote: Remote) -> None:
     assert json.loads(remote.ask(OF_CLUSTER, cluster="elsewhere").body) == {"topicList": []}
 
 
+def test_groups_of_local_programs_are_listed(broker: orbitmq.Broker, remote: Remote) -> None:
+    """By their topics of retries, by which mqadmin's consumerProgress finds groups; also before those are made. What cannot be
+    such a topic is not: of a member who gets every message."""
+    name = "desk"
+    with broker.consumer(name, topics=["t"], start="earliest"), broker.consumer("%" * 127, topics=["t"], start="earliest"):
+        listed = json.loads(remote.ask(LIST).body)["topicList"]
+        assert sorted(listed) == ["%RETRY%desk", "t"]
+        assert remote.ask(ROUTE, topic="%RETRY%desk").code == SUCCESS
+        assert sorted(json.loads(remote.ask(LIST).body)["topicList"]) == sorted(topic.name for topic in broker.status().topics)
+
+
 def test_a_deleted_topic(tmp_path: Path) -> None:
     """It is gone for everybody, and stays gone after a restart."""
     with small_broker(tmp_path, listen="127.0.0.1:0") as broker, Remote(broker.status().listens) as remote:

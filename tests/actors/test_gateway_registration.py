@@ -20,6 +20,8 @@ from typing import Any
 import pytest
 
 from orbitmq.errors import SettingError
+from orbitmq.shm.reply_topic import REPLY_TOPIC
+from tests.actors.remoting_client import ROUTE, Remote
 from tests.trees import actors, kill, small_broker
 from tests.waiting import WATCHDOG_S, until
 
@@ -109,6 +111,23 @@ def test_from_the_start_to_the_end(tmp_path: Path, server: NameServer, other: Na
         assert len(server.connections) == 1
     until(lambda: server.told[-1][0] == 104 and other.told[-1][0] == 104, "the broker to take itself out")
     assert server.told[-1][1]["brokerAddr"] == server.told[0][1]["brokerAddr"]
+
+
+def test_topics_that_are_made_later(tmp_path: Path, server: NameServer) -> None:
+    """Goal: mqadmin finds the groups of local programs by the name server, and consumers send there what they give back: topics
+    of retries are registered as soon as there is the group, and may be written. So is the topic of replies."""
+    with small_broker(tmp_path, listen="127.0.0.1:0", namesrv=server.address) as broker:
+        broker.create_topic("orders", queues=3)
+        assert REPLY_TOPIC not in [topic.name for topic in broker.status().topics]
+        with broker.consumer("desk", ["orders"], start="earliest"), Remote(broker.status().listens) as remote:
+            until(lambda: "%RETRY%desk" in server.topics(), "a group's topic of retries")
+            promised = {name: server.topics()[name] for name in ("%RETRY%desk", REPLY_TOPIC)}
+            assert [(each["perm"], each["readQueueNums"]) for each in promised.values()] == [(6, 1), (6, 8)]
+            before = len(server.told)
+            assert remote.ask(ROUTE, topic="%RETRY%desk").code == remote.ask(ROUTE, topic=REPLY_TOPIC).code == 0
+            broker.create_topic("more", queues=1)
+            until(lambda: "more" in server.topics() and len(server.told) > before, "the next registration")
+            assert {name: server.topics()[name] for name in promised} == promised, "also once they are there"
 
 
 def test_a_gateway_that_dies(tmp_path: Path, server: NameServer) -> None:

@@ -141,6 +141,7 @@ def test_a_group(judge: Judge, broker: orbitmq.Broker, ours: Tool) -> None:
     with broker.consumer("readers", topics=["orders"], start="earliest") as consumer:
         assert consumer.poll_batch(1, timeout=10)
         consumer.commit()
+    assert re.search(r"^readers +0 +OFFLINE +.* 0$", ours("consumerProgress"), re.MULTILINE), "among all groups"
     head, line = ours("consumerProgress", "-g", "readers").splitlines()[:2]
     assert head.startswith("#Topic") and line.split()[:5] == ["orders", NAME, "0", "1", "1"]
     said = judge.mqadmin("deleteSubGroup", "-n", broker.status().listens, "-c", CLUSTER, "-g", "readers")
