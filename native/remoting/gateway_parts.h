@@ -13,6 +13,7 @@ enum gateway_code {
     GATEWAY_SYSTEM_ERROR = 1,
     GATEWAY_BUSY = 2,
     GATEWAY_NOT_SUPPORTED = 3,
+    GATEWAY_FLUSH_FAILED = 10,  /* RocketMQ's FLUSH_DISK_TIMEOUT: clients have a receipt, which says so */
     GATEWAY_ILLEGAL = 13,
     GATEWAY_NOT_AVAILABLE = 14,
     GATEWAY_NO_PERMISSION = 16,
@@ -68,8 +69,8 @@ struct gateway_sent {
 struct gateway_pull {
     struct gateway_asker asker;
     uint32_t slot;      /* of the queue */
-    uint64_t offset;
     uint64_t group;     /* the hash of its name */
+    uint64_t offset;
     uint32_t most;
     uint64_t until_ms;  /* held until then, CLOCK_MONOTONIC; 0: not to be held */
     struct gateway_filter *filter; /* NULL: all */
@@ -161,9 +162,9 @@ struct gateway {
     uint32_t hold_count, hold_room;
     uint64_t reput_seen;
     uint64_t holds_until_ms;   /* the first of them to end */
-    uint32_t *held;            /* by queue slot: how many listen to it */
     uint64_t *paused;          /* groups, by the hashes of their names, in order */
     uint32_t paused_count;
+    uint32_t *held;            /* by queue slot: how many listen to it */
     uint32_t held_queues;      /* to which somebody listens */
     struct pop_link *pops[POP_LINKS]; /* gateway_pop.h */
     uint32_t pop_count;
@@ -303,11 +304,11 @@ void gateway_bounds(struct gateway *gateway, const struct gateway_asker *asker, 
 /* Answers the pull; false: it finds nothing for its client, and may be held. */
 bool gateway_serve_pull(struct gateway *gateway, struct gateway_pull *pull, bool hold);
 
-/* gateway_hold.c. False: there is no room for another one. */
 /* gateway_pause.c */
 uint64_t gateway_group_hash(struct slice name);
 bool gateway_is_paused(const struct gateway *gateway, uint64_t group);
 
+/* gateway_hold.c. False: there is no room for another one. */
 bool gateway_hold(struct gateway *gateway, const struct gateway_pull *pull);
 bool gateway_holds_open(struct gateway *gateway);
 /* Answers those that are due. Returns how many. */

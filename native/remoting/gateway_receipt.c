@@ -81,7 +81,8 @@ static char *write_id(char *id, const struct record_host *host, uint64_t offset)
     return id;
 }
 
-static void tell(struct gateway *gateway, const struct gateway_sent *sent)
+/* code: how far it has got. */
+static void tell(struct gateway *gateway, const struct gateway_sent *sent, int32_t code, const char *remark)
 {
     struct gateway_number queue, offset;
     char *id = gateway->ids;
@@ -89,7 +90,7 @@ static void tell(struct gateway *gateway, const struct gateway_sent *sent)
         id = write_id(id, &gateway->sender.control->settings.store_host, verdict_of(gateway, sent, i).physical_offset);
         *id++ = i + 1 < sent->count ? ',' : 0;
     }
-    struct remoting_header *const answer = gateway_begin(gateway, GATEWAY_SUCCESS, NULL);
+    struct remoting_header *const answer = gateway_begin(gateway, code, remark);
     gateway_add_text(answer, "msgId", gateway->ids);
     const struct completion first = verdict_of(gateway, sent, 0);
     gateway_add_number(answer, "queueId", first.code == VERDICT_DUPLICATE ? first.queue_id : sent->queue_id, &queue);
@@ -125,6 +126,7 @@ static void note_answered(struct gateway *gateway, const struct gateway_sent *se
 
 uint32_t gateway_answer_sent(struct gateway *gateway)
 {
+    static const char not_on_disk[] = "the message is stored, but the disk failed before it was there";
     struct sender *const sender = &gateway->sender;
     uint32_t done = 0;
     const uint64_t completed = gateway->attached ? sender_completed(sender) : 0;
@@ -143,12 +145,12 @@ uint32_t gateway_answer_sent(struct gateway *gateway)
             gateway_tell_end(gateway, sent, &last);
         else if (!stored)
             refuse(gateway, sent, not_stored);
-        else if (error)
-            gateway_refuse(gateway, &sent->asker, GATEWAY_SYSTEM_ERROR, "the message is stored, but the disk failed before it was there");
+        else if (error && sent->back)
+            gateway_refuse(gateway, &sent->asker, GATEWAY_SYSTEM_ERROR, not_on_disk);
         else if (sent->back)
             gateway_tell_back(gateway, sent);
         else
-            tell(gateway, sent);
+            tell(gateway, sent, error ? GATEWAY_FLUSH_FAILED : GATEWAY_SUCCESS, error ? not_on_disk : NULL);
         note_answered(gateway, sent);
         sender_settle(sender, sent->sequence);
         CRASH_POINT("gateway_receipt_settled");

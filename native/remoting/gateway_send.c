@@ -14,6 +14,8 @@
 #include "format/retry.h"
 #include "remoting/gateway_send.h"
 
+#include <strings.h>
+
 #define MULTI_TAGS 0x2 /* in sysFlag; nobody reads it */
 
 /* A send's fields, by their names in the short form. */
@@ -60,6 +62,14 @@ static bool read_wanted(const struct remoting_header *header, struct gateway_wan
     if (wanted->born_ms < 0)
         wanted->born_ms = 0;
     return read_number(fields, 'e', &wanted->queue);
+}
+
+/* What the topic says counts, unless the sender does not want to wait. Every message of Java's client says that it does, so this does not make a message
+ * durable that is not. */
+static bool waits_for_disk(struct slice properties)
+{
+    const struct slice said = properties_get(properties.data, properties.size, "WAIT", 4);
+    return !said.data || (said.size == 4 && strncasecmp((const char *)said.data, "true", 4) == 0);
 }
 
 uint32_t gateway_put_id(struct slice id, uint8_t *to)
@@ -218,7 +228,8 @@ enum gateway_served gateway_send(struct gateway *gateway, const struct gateway_a
         return GATEWAY_SERVED;
     }
     struct sender *const sender = &gateway->sender;
-    wanted.durable = sender->control->settings.flush_every_message || topic_durable(sender->topics, wanted.index);
+    wanted.durable = sender->control->settings.flush_every_message ||
+                     (topic_durable(sender->topics, wanted.index) && waits_for_disk(wanted.properties));
     /* relaxed: queues only grow */
     const uint32_t queues = atomic_load_explicit(&wanted.topic->queues, memory_order_relaxed);
     wanted.queue_id = wanted.queue >= 0 ? (uint32_t)wanted.queue : (uint32_t)(sender->submitted % queues);

@@ -22,7 +22,7 @@ struct gateway_wanted {
 
 /* Properties of a message that ask the broker for something. They are not stored as they came. */
 enum gateway_wish {
-    WISH_WAIT,       /* for the disk, which the topic decides here */
+    WISH_WAIT,       /* for the disk, as the topic does: gateway_send.c has looked */
     WISH_LEVEL,      /* to be delivered later: after the delay of a level, */
     WISH_AFTER_S,    /* after so many seconds, */
     WISH_AFTER_MS,   /* or milliseconds, */

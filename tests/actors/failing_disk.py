@@ -23,6 +23,7 @@ from pathlib import Path
 
 import orbitmq
 from orbitmq import errors
+from tests.actors.remoting_client import Remote
 from tests.actors.small_disk import fill, read
 from tests.trees import actors, kill, small_broker
 from tests.waiting import dead, until
@@ -187,7 +188,23 @@ def a_write_going_on(device: Device) -> None:
     a_write(device, after_failed_sync="go-on")
 
 
-DEEDS = {deed.__name__: deed for deed in (the_log, going_on, a_write, a_write_going_on)}
+def a_remote_send(device: Device) -> None:
+    """A RocketMQ client's message that is stored and does not reach the disk gets a receipt that says so, FLUSH_DISK_TIMEOUT,
+    as with RocketMQ; the next one is refused."""
+    how = {"log_file_size": LOG_FILE, "flush_interval_ms": 60_000, "listen": "127.0.0.1:0"}
+    with small_broker(device.store, **how) as broker, suppress(errors.OrbitError):
+        broker.create_topic("orders", 2, durability="flushed")
+        with broker.producer(durability="appended") as producer, Remote(broker.status().listens) as remote:
+            assert remote.send("orders", BODY).code == 0
+            device.fail()
+            send(producer, MESSAGES)
+            said = remote.send("orders", BODY)
+            assert said.code == 10 and said.remark and len(said.fields["msgId"]) == 32 and said.fields["queueId"] == "0", said
+            assert remote.send("orders", BODY).code == 14
+        kill_tree(broker)
+
+
+DEEDS = {deed.__name__: deed for deed in (the_log, going_on, a_write, a_write_going_on, a_remote_send)}
 
 if __name__ == "__main__":
     os.environ["ORBITMQ_RUNTIME_DIR"] = sys.argv[3]

@@ -22,7 +22,7 @@ from tests.actors.remoting_client import ONE_WAY, SEND_V2, Remote, records
 from tests.actors.shared_broker import OWN_TOPIC, broker_for
 from tests.actors.test_gateway import indexed, stored
 from tests.native.remoting_model import BINARY, JSON
-from tests.trees import actors, everything, kill, small_broker
+from tests.trees import actors, everything, kill, small_broker, stopped
 
 SEND_BATCH, VIEW = 320, 33
 OWN = ("__CRC32#", "ATOMIC")
@@ -256,6 +256,22 @@ def test_a_durable_topic(broker: orbitmq.Broker, remote: Remote, topic: str) -> 
     for _ in range(5):
         said = remote.ask(SEND_BATCH, body_of([Entry(b"x" * 3000)] * 10), **fields(remote, safe))
         assert broker.status().positions.flushed > int(said.fields["msgId"].split(",")[-1][16:], 16)
+
+
+def test_a_sender_that_does_not_wait(broker: orbitmq.Broker, remote: Remote) -> None:
+    """setWaitStoreMsgOK(false) of RocketMQ's clients: the answer comes though nothing reaches the disk, as for a local sender
+    who says so; of single messages and of batches. All others wait."""
+    broker.create_topic("safe", 1, durability="flushed")
+    assert remote.send("safe", b"first").code == SUCCESS
+    entries = body_of([Entry(b"one"), Entry(b"two")])
+    with stopped(broker, "flush"):
+        for said in (b"WAIT\1false\2", b"TAGS\1a\2WAIT\1no\2"):
+            assert remote.send("safe", b"x", 0, said).code == SUCCESS
+            assert remote.ask(SEND_BATCH, entries, **remote.send_fields("safe", 0, said, m="true")).code == SUCCESS
+        wishes = (b"WAIT\1true\2", b"", b"WAIT\1TRUE")
+        waiting = [remote.put(SEND_V2, b"waits", **remote.send_fields("safe", 0, said)) for said in wishes]
+        assert remote.ask(VIEW, offset=1 << 40).code == SYSTEM_ERROR, "before they are answered"
+    assert [(remote.take().opaque) for _ in waiting] == waiting
 
 
 @pytest.mark.parametrize("victim", ["gateway", "writer", "handler 0", "handler 1"])
