@@ -13,11 +13,12 @@ GROUPS_MAX = 256  # of one kind, on one connection
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """kind: "TAG" or "SQL92". expression: which messages of the topic."""
+    """kind: "TAG" or "SQL92". expression: which messages of the topic. version: the client's, which grows with each change."""
 
     topic: str
     kind: str
     expression: str
+    version: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,9 @@ def _consumer(told: dict[str, Any]) -> ConsumerData:
 
 
 def _subscription(told: dict[str, Any]) -> Subscription:
-    return Subscription(_text(told, "topic"), _text(told, "expressionType") or "TAG", _text(told, "subString"))
+    version = told.get("subVersion")
+    texts = _text(told, "topic"), _text(told, "expressionType") or "TAG", _text(told, "subString")
+    return Subscription(*texts, version if type(version) is int else 0)
 
 
 def _items(told: dict[str, Any], name: str) -> Iterator[dict[str, Any]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from contextlib import closing
 
+from orbitmq.native._core import lib
 from orbitmq.remoting.admin.log_view import LogView
 from orbitmq.remoting.admin.queue_map import compact, queue_map
 from orbitmq.remoting.clients import Clients
@@ -95,5 +96,7 @@ def _not_online(group: str) -> Answer:
 def subscription_shown(told: Subscription) -> dict[str, object]:
     """As mqadmin reads it."""
     tags = [] if told.kind != "TAG" else sorted({tag.strip() for tag in told.expression.split("||")} - {"", "*"})
-    fixed = {"classFilterMode": False, "codeSet": [], "subVersion": 0}
+    encoded = [tag.encode(errors="replace") for tag in tags]
+    codes = [lib.java_hash(0, tag, len(tag)) for tag in encoded]
+    fixed = {"classFilterMode": False, "codeSet": codes, "subVersion": told.version}
     return {**fixed, "expressionType": told.kind, "subString": told.expression, "tagsSet": tags, "topic": told.topic}

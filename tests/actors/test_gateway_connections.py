@@ -37,7 +37,8 @@ def broker(tmp_path: Path) -> Iterator[orbitmq.Broker]:
 def member(broker: orbitmq.Broker) -> Iterator[Remote]:
     """Of the consumer group g and the producer group p."""
     with Remote(broker.status().listens) as remote:
-        subscriptions = [{"topic": "t", "subString": "a || b", "expressionType": "TAG"}]
+        subscriptions: list[dict[str, Any]] = [{"topic": "t", "subString": "a || b", "expressionType": "TAG"}]
+        subscriptions[0]["subVersion"] = 7
         subscriptions.append({"topic": "u", "subString": "price > 3", "expressionType": "SQL92"})
         rest = {"consumeType": "CONSUME_ACTIVELY", "consumeFromWhere": "CONSUME_FROM_FIRST_OFFSET"}
         consumer = {"groupName": "g", "messageModel": "CLUSTERING", **rest, "subscriptionDataSet": subscriptions}
@@ -55,9 +56,10 @@ def test_who_consumes_and_produces(broker: orbitmq.Broker, member: Remote) -> No
     with Remote(broker.status().listens) as other:
         said = other.ask(CONSUMERS, consumerGroup="g")
         connection = {"clientAddr": address(member), "clientId": "1@a", "language": "JAVA", "version": 407}
-        fixed: dict[str, Any] = {"classFilterMode": False, "codeSet": [], "subVersion": 0}
-        tags = {**fixed, "expressionType": "TAG", "subString": "a || b", "tagsSet": ["a", "b"], "topic": "t"}
-        sql = {**fixed, "expressionType": "SQL92", "subString": "price > 3", "tagsSet": [], "topic": "u"}
+        tags = {"expressionType": "TAG", "subString": "a || b", "tagsSet": ["a", "b"], "topic": "t"}
+        tags |= {"classFilterMode": False, "codeSet": [97, 98], "subVersion": 7}
+        sql = {"expressionType": "SQL92", "subString": "price > 3", "tagsSet": [], "topic": "u"}
+        sql |= {"classFilterMode": False, "codeSet": [], "subVersion": 0}
         assert json.loads(said.body) == {
             "connectionSet": [connection],
             "consumeFromWhere": "CONSUME_FROM_FIRST_OFFSET",
