@@ -29,6 +29,7 @@ def alone(message: Message) -> dict[str, Any]:
     return _heading(message) | {
         "properties": dict(message.properties),
         "born_ms": message.born_ms,
+        "born_host": message.born_host,
         "flag": message.flag,
         "reconsume_times": message.reconsume_times,
         **_body(message, SHOWN),

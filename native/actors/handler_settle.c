@@ -102,7 +102,7 @@ static struct record_parts describe_op(const struct handler *handler, const stru
         .body = (const uint8_t *)body,
         .body_size = (uint32_t)snprintf(body, room, "%" PRIu64, half),
         .born_ms = frame->head.born_ms,
-        .born_host = RECORD_HOST_LOCAL,
+        .born_host = handler->tree->control->settings.store_host, /* as RocketMQ's: nobody but the broker has sent it */
         .store_host = handler->tree->control->settings.store_host,
     };
     return parts;

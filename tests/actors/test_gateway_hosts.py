@@ -16,9 +16,10 @@ import pytest
 
 import orbitmq
 from orbitmq.actors.listener import store_host
+from orbitmq.cli.web.message_json import alone
 from orbitmq.errors import MessageTooLarge
 from orbitmq.store import record as records_on_disk
-from orbitmq.store.halves import HALF_TOPIC
+from orbitmq.store.halves import HALF_TOPIC, OP_TOPIC
 from orbitmq.store.listen_address import ListenAddress
 from tests.actors.remoting_client import Remote, Said, records
 from tests.actors.remoting_kinds import Secure, copied_certificate
@@ -29,7 +30,7 @@ from tests.actors.test_gateway_delays import LEVELS_TOPIC
 from tests.actors.test_gateway_look_ups import BY_PLACE, by_key
 from tests.actors.test_gateway_requests import PUSH, ask, beat, reply
 from tests.actors.test_gateway_sendback import DEAD, RETRY, comes, give_back
-from tests.actors.test_gateway_transactions import COMMIT, END, begin, end
+from tests.actors.test_gateway_transactions import COMMIT, END, ROLLBACK, begin, end
 from tests.cli.commands import run
 from tests.trees import kill, small_broker
 
@@ -106,6 +107,7 @@ def test_where_it_is_shown(broker: orbitmq.Broker, remote: Remote, topic: str) -
     shown = run("show", message.id, "--name", broker.name)
     assert f"sent from {wanted}" in " ".join(shown.stdout.split()), shown
     assert json.loads(run("show", message.id, "--json", "--name", broker.name).stdout)["born_host"] == wanted
+    assert alone(message)["born_host"] == wanted, "in the web console"
 
 
 def test_what_is_made_of_it(broker: orbitmq.Broker, remote: Remote) -> None:
@@ -123,6 +125,15 @@ def test_what_is_made_of_it(broker: orbitmq.Broker, remote: Remote) -> None:
     comes(broker, DEAD, 2)
     assert senders(broker, RETRY) == [wanted] and senders(broker, DEAD) == [wanted] * 2
     assert senders(broker, LEVELS_TOPIC) == [wanted] * 2
+
+
+def test_what_ends_a_transaction(broker: orbitmq.Broker, remote: Remote) -> None:
+    """The broker's note of the end has the broker's address, whoever has ended it, as RocketMQ's has."""
+    end(remote, begin(remote, "id"), ROLLBACK)
+    with broker.producer(group="shop") as producer:
+        producer.transaction("t", b"local", queue=1).commit()
+    comes(broker, "t", 1)
+    assert senders(broker, OP_TOPIC) == [broker.status().addresses[0]] * 2
 
 
 def test_who_gives_it_back_with_what_it_was(broker: orbitmq.Broker, remote: Remote) -> None:
@@ -240,6 +251,8 @@ def test_what_the_broker_makes(six: orbitmq.Broker, visitor: Remote) -> None:
     ending = {"tranStateTableOffset": said.fields["queueOffset"], "commitLogOffset": half, "commitOrRollback": COMMIT}
     visitor.ask(END, producerGroup="shop", fromTransactionCheck="false", msgId="id", transactionId="id", **ending)
     assert give_back(visitor, int(first[-16:], 16), 1).code == give_back(visitor, int(first[-16:], 16), -1).code == SUCCESS
+    (settled,) = comes(six, OP_TOPIC)
+    assert (settled.born_host, len(settled.id)) == (six.status().addresses[0], 56)
     made = [*comes(six, "t", 3), *comes(six, RETRY), *comes(six, DEAD), *stored(six, LEVELS_TOPIC), *stored(six, HALF_TOPIC)]
     assert {len(message.id) for message in made} == {56} and {message.born_host for message in made} == {named(visitor)}
     notes = [message.properties.get("ORIGIN_MESSAGE_ID") for message in made if message.topic in (RETRY, DEAD)]

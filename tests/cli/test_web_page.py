@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from orbitmq.client.broker import Broker
+from orbitmq.store.halves import OP_TOPIC
 from tests.cli.chromium import NAMES, PACKAGE, Chromium
 from tests.cli.conftest import MESSAGES
 from tests.cli.served import Console
@@ -112,6 +113,18 @@ def test_looking_through_messages(flows: Broker, console: Console, browser: Chro
     browser.says("price 7")
     browser.click("Hex")
     browser.says("00000000 74 68 65 20 6f 6e 65")
+    assert "sent from" not in browser.text
+
+
+def test_who_has_sent(flows: Broker, console: Console, browser: Chromium) -> None:
+    """A message of another one than a local program: here what the broker notes of a transaction's end."""
+    with flows.producer(group="desk") as producer:
+        producer.transaction("flows", "begun").commit()
+    with flows.consumer(None, topics=[OP_TOPIC], start="earliest") as consumer:
+        note = consumer.poll(timeout=10)
+    assert note is not None
+    browser.open(console.address("message", note.id))
+    browser.says(f"sent from {note.born_host}")
 
 
 def test_hostile_text_stays_text(flows: Broker, console: Console, browser: Chromium) -> None:

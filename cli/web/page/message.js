@@ -5,6 +5,7 @@ import { address, element, link, note, pairs } from "./elements.js";
 import { bytes, count, time } from "./numbers.js";
 
 const LINE = 16; // bytes of a line of hex
+const LOCAL = "127.0.0.1:0"; // where local clients send from
 
 export function messagePage([id = ""], signal) {
   const node = element("div", null, note("Reading ..."));
@@ -18,7 +19,7 @@ function whole(message) {
   const properties = Object.entries(message.properties);
   return [element("h1", null, element("small", null, "Message "), `${message.topic}/${message.queue}@${message.offset}`),
     pairs([["topic", link(address("topic", message.topic), message.topic)], ["id", message.id], ["stored", time(message.stored_ms)], ["born", time(message.born_ms)],
-      ["tag", message.tags], ["keys", message.keys.join(" ")], ["tries before", message.reconsume_times ? count(message.reconsume_times) : ""],
+      ["sent from", message.born_host === LOCAL ? "" : message.born_host], ["tag", message.tags], ["keys", message.keys.join(" ")], ["tries before", message.reconsume_times ? count(message.reconsume_times) : ""],
       ["flag", message.flag ? String(message.flag) : ""], ["in the log", `${bytes(message.size)} at ${count(message.physical_offset)}`]]),
     element("h2", null, "Properties"),
     properties.length ? pairs(properties.map(([name, value]) => [name, value === "" ? "(empty)" : value])) : note("It has none."),
