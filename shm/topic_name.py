@@ -42,6 +42,13 @@ def reserved_topic(name: str) -> str | None:
     return None if why == ffi.NULL else ffi.string(why).decode()
 
 
+def kept_topic(name: str) -> bool:
+    """True for a topic that brokers, groups or the tracing of clients keep beside those of users. Whoever asks for all topics
+    does not mean these."""
+    encoded = name.encode(errors="surrogatepass")
+    return reserved_topic(name) is not None or bool(lib.reserved_topic_of_traces(encoded, len(encoded)))
+
+
 def check_new_topic_name(name: object) -> None:
     """Raises: TopicNameError: as check_topic_name; or the name is one of RocketMQ's own."""
     check_topic_name(name)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from orbitmq.errors import UnknownQueue, UnknownTopic
-from orbitmq.shm.topic_name import reserved_topic
+from orbitmq.shm.topic_name import kept_topic
 
 NAMED_MOST = 20  # topics in an error
 # How the names of whole families of topics begin that RocketMQ and OrbitMQ keep for themselves.
@@ -26,7 +26,7 @@ class Choice:
     def takes(self, topic: str) -> bool:
         if self.pattern is None:
             return topic in self.topics
-        if reserved_topic(topic) and not self.pattern.startswith(_stem(topic)):
+        if kept_topic(topic) and not self.pattern.startswith(_stem(topic)):
             return False
         return re.fullmatch(self.pattern, topic) is not None
 

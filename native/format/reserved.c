@@ -113,8 +113,15 @@ static bool is(const uint8_t *name, uint32_t size, const char *text) { return si
 
 bool reserved_topic_of_replies(const uint8_t *name, uint32_t size) { return is(name, size, RESERVED_REPLIES); }
 
+bool reserved_topic_of_traces(const uint8_t *name, uint32_t size)
+{
+    return is(name, size, "RMQ_SYS_TRACE_TOPIC") || begins(name, size, "rmq_sys_TRACE_DATA_");
+}
+
 const char *reserved_topic_why(const uint8_t *name, uint32_t size)
 {
+    if (reserved_topic_of_traces(name, size))
+        return NULL;
     if (is(name, size, "SCHEDULE_TOPIC_XXXX"))
         return "delayed messages wait there, as in RocketMQ; send them with delay_level= to the topic that they are for";
     if (is(name, size, "rmq_sys_wheel_timer"))

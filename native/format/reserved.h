@@ -31,6 +31,10 @@ const char *reserved_topic_why(const uint8_t *name, uint32_t size);
 /* True for the topic in which replies are kept: no user makes or changes it, but clients write to it. */
 bool reserved_topic_of_replies(const uint8_t *name, uint32_t size);
 
+/* True for a topic to which clients with message tracing send what they have done (TraceConstants, and TopicValidator's default). It
+ * is an ordinary one, though its name is a system topic's: RocketMQ's broker makes nothing of it. */
+bool reserved_topic_of_traces(const uint8_t *name, uint32_t size);
+
 /* The first name in a properties string that no sender may set, if there is one. TAGS and KEYS are allowed here, and the names
  * of requests and replies, because this is how those arguments and calls travel. */
 bool reserved_find(const uint8_t *properties, uint32_t size, struct slice *name);

@@ -11,11 +11,11 @@ from orbitmq.remoting.admin.queue_map import compact, queue_map
 from orbitmq.remoting.consumers import Consumers
 from orbitmq.remoting.host import Host
 from orbitmq.remoting.json_body import read_json
-from orbitmq.remoting.request import Answer, Answers, Request
+from orbitmq.remoting.request import NO_GROUP, Answer, Answers, Request
 from orbitmq.shm.topic_table import QueueKey
 from orbitmq.store.config import GROUP_FIELDS, group_table, load_groups
 
-SHAPE, LIST, DELETE, PROGRESS, CLONE, PROGRESS_OF_ALL = 200, 201, 207, 208, 314, 317
+SHAPE, LIST, DELETE, PROGRESS, CLONE, PROGRESS_OF_ALL, ONE = 200, 201, 207, 208, 314, 317, 352
 
 SETTINGS = GROUP_FIELDS.keys() - {"name", "maker"}
 
@@ -32,6 +32,7 @@ class Groups:
             PROGRESS: self._progress,
             CLONE: self._clone,
             PROGRESS_OF_ALL: self._progress_of_all,
+            ONE: self._one,
         }
 
     def _shape(self, request: Request) -> Answer:
@@ -46,6 +47,15 @@ class Groups:
     def _list(self, request: Request) -> Answer:
         """Those that config/subscriptionGroup.json names."""
         return Answer(body=compact(group_table(*load_groups(self._host.settings.layout))).encode())
+
+    def _one(self, request: Request) -> Answer:
+        """Asked by tools of RocketMQ 5 and the dashboard."""
+        name = request.fields["group"]
+        groups, version = load_groups(self._host.settings.layout)
+        if name not in groups:
+            return Answer(NO_GROUP, "No group in this broker")
+        table = group_table({name: groups[name]}, version)
+        return Answer(body=compact(table["subscriptionGroupTable"][name]).encode())
 
     def _progress(self, request: Request) -> Answer:
         """Where the group is in each queue in which it has an offset, of one topic or all. Nobody counts its rate."""

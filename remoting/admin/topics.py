@@ -10,11 +10,11 @@ from orbitmq.remoting.host import Host
 from orbitmq.remoting.promised_topics import retries_of
 from orbitmq.remoting.request import SYSTEM_ERROR, TOPIC_NOT_EXIST, Answer, Answers, Request
 from orbitmq.remoting.routes import CLUSTER
-from orbitmq.shm.topic_name import reserved_topic
+from orbitmq.shm.topic_name import kept_topic
 from orbitmq.shm.topic_table import PERM_READ_WRITE
 from orbitmq.store.config import load_topics, topic_table
 
-CHANGE, ALL, STATS, LIST, DELETE, FORGET, OF_CLUSTER, GROUPS_OF, OF_SYSTEM = 17, 21, 202, 206, 215, 216, 224, 300, 305
+CHANGE, ALL, STATS, LIST, DELETE, FORGET, OF_CLUSTER, GROUPS_OF, OF_SYSTEM, ONE = 17, 21, 202, 206, 215, 216, 224, 300, 305, 351
 
 
 class Topics:
@@ -31,6 +31,7 @@ class Topics:
             OF_CLUSTER: self._of_cluster,
             GROUPS_OF: self._groups_of,
             OF_SYSTEM: self._of_system,
+            ONE: self._one,
         }
 
     def _list(self, request: Request) -> Answer:
@@ -44,13 +45,22 @@ class Topics:
         """Those that config/topics.json names."""
         return Answer(body=compact(topic_table(*load_topics(self._host.settings.layout))).encode())
 
+    def _one(self, request: Request) -> Answer:
+        """Asked by tools of RocketMQ 5 and the dashboard."""
+        name = request.fields["topic"]
+        topics, version = load_topics(self._host.settings.layout)
+        if name not in topics:
+            return Answer(TOPIC_NOT_EXIST, f"No topic in this broker. topic: {name}")
+        table = topic_table({name: topics[name]}, version)
+        return Answer(body=compact(table["topicConfigTable"][name]).encode())
+
     def _of_cluster(self, request: Request) -> Answer:
         """None for a cluster that there is not, as with RocketMQ."""
         return self._list(request) if request.fields["cluster"] == CLUSTER else _listed([])
 
     def _of_system(self, request: Request) -> Answer:
         """The broker's own; those of a group's retries and dead letters are the group's."""
-        own = [topic.name for topic in self._host.topics if reserved_topic(topic.name) is not None]
+        own = [topic.name for topic in self._host.topics if kept_topic(topic.name)]
         return _listed([name for name in own if not name.startswith("%")])
 
     def _groups_of(self, request: Request) -> Answer:

@@ -8,7 +8,7 @@ from orbitmq.client.group_name import check_group_type
 from orbitmq.client.several import Ordered, Several, not_one_text
 from orbitmq.errors import ExportDiffers, OffsetOutOfRange, SettingError, UnknownTopic
 from orbitmq.errors.remedy import Knob, hint
-from orbitmq.shm.topic_name import reserved_topic
+from orbitmq.shm.topic_name import kept_topic
 from orbitmq.shm.topic_table import QueueKey
 from orbitmq.tables.choice import topics_there
 from orbitmq.tables.columns import COLUMNS, chosen
@@ -134,7 +134,7 @@ def _topics(snapshot: Snapshot, state: State, wish: Wish) -> list[str]:
                 topic=topic,
                 topics=sorted(snapshot.topics),
             )
-    return list(wish.topics) or sorted(name for name in snapshot.topics if name in state.ends or not reserved_topic(name))
+    return list(wish.topics) or sorted(name for name in snapshot.topics if name in state.ends or not kept_topic(name))
 
 
 def _shape(folder: ExportFolder, state: State, wish: Wish, *, free: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -88,7 +88,7 @@ REFUSED: list[tuple[str, dict[str, object], int]] = [
     ("%RETRY%a b", {}, NO_GROUP),
     ("%DLQ%group", {}, NO_TOPIC),
     ("SCHEDULE_TOPIC_XXXX", {}, NO_TOPIC),
-    ("RMQ_SYS_TRACE_TOPIC", {}, NO_TOPIC),
+    ("RMQ_SYS_TRANS_HALF_TOPIC", {}, NO_TOPIC),
 ]
 
 
@@ -98,6 +98,19 @@ def test_refused(broker: orbitmq.Broker, remote: Remote, topic: str, change: dic
     assert (said.code, bool(said.remark)) == (code, True), said
     assert set(queues(broker)) <= ({"new"} if "e" in change else set())
     assert remote.send("good", b"x").code == SUCCESS
+
+
+@pytest.mark.parametrize("topic", ["RMQ_SYS_TRACE_TOPIC", "rmq_sys_TRACE_DATA_cn-hangzhou"])
+def test_traces(broker: orbitmq.Broker, remote: Remote, topic: str) -> None:
+    """What a client with message tracing tells of its sends: made by its first one, and found by the messages' ids, which are
+    many in one report."""
+    ids = [f"7F0000010000{number:020X}" for number in range(200)]
+    assert remote.send(topic, b"Pub\1report", 0, b"KEYS\1" + " ".join(ids).encode() + b"\2TAGS\1\2WAIT\1true\2").code == SUCCESS
+    assert remote.send(topic, b"Pub\1another", 3).code == SUCCESS
+    indexed(broker)
+    assert [bytes(found) for found in broker.find(topic, ids[-1])] == [b"Pub\1report"]
+    system = json.loads(remote.ask(305).body)["topicList"]
+    assert system == [topic]
 
 
 def test_not_allowed(tmp_path: Path) -> None:

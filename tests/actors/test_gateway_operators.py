@@ -29,8 +29,9 @@ from tests.waiting import until
 UPDATE_CONFIG, ALL_TOPICS, CLEAN_QUEUES, CLEAN_TOPICS = 25, 21, 306, 316
 PUT, GET, DELETE, LIST, NAMES_CONFIG = 100, 101, 102, 219, 319
 WIPE, ADD, CLONE, STATISTICS, PROGRESS_OF_ALL, UNITS = 205, 327, 314, 315, 317, 321
+MAKE_GROUP, ALL_GROUPS, ONE_TOPIC, ONE_GROUP = 200, 201, 351, 352
 COMMIT = 15
-SUCCESS, SYSTEM_ERROR, NOT_SUPPORTED, NOT_FOUND = 0, 1, 3, 22
+SUCCESS, SYSTEM_ERROR, NOT_SUPPORTED, NO_TOPIC, NOT_FOUND, NO_GROUP = 0, 1, 3, 17, 22, 26
 
 
 @pytest.fixture
@@ -265,3 +266,14 @@ def test_properties(text: bytes, values: dict[str, str]) -> None:
 def test_a_property_without_a_name() -> None:
     with pytest.raises(ValueError, match="no name"):
         read_properties(b"=1\n")
+
+
+def test_settings_of_one_topic_and_of_one_group(broker: orbitmq.Broker, remote: Remote) -> None:
+    """Goal: RocketMQ 5's tools and its dashboard see one alone, as among all."""
+    assert remote.ask(MAKE_GROUP, b'{"groupName":"g","retryMaxTimes":3}').code == SUCCESS
+    assert content(remote.ask(ONE_TOPIC, topic="t")) == content(remote.ask(ALL_TOPICS))["topicConfigTable"]["t"]
+    assert content(remote.ask(ONE_GROUP, group="g")) == content(remote.ask(ALL_GROUPS))["subscriptionGroupTable"]["g"]
+    said = remote.ask(ONE_TOPIC, topic="absent")
+    assert (said.code, said.remark) == (NO_TOPIC, "No topic in this broker. topic: absent")
+    said = remote.ask(ONE_GROUP, group="absent")
+    assert (said.code, said.remark) == (NO_GROUP, "No group in this broker")

@@ -117,13 +117,13 @@ def test_the_name_server_s_settings(broker: orbitmq.Broker, ours: Tool) -> None:
 
 def test_traces(broker: orbitmq.Broker, ours: Tool) -> None:  # noqa: F811
     """Goal: queryMsgTraceById shows what a client with tracing has told of a send, here in the form of RocketMQ's client."""
-    broker.create_topic("traces", queues=1)
+    broker.create_topic("RMQ_SYS_TRACE_TOPIC", queues=1)
     of_message = "orders", "ID1", "paid", "k1", "10.0.0.1:10911", "4"
     words = "Pub", "1700000000000", "", "desk", *of_message, "7", "0", "ID2", "true"
     with broker.producer() as producer:
-        producer.send("traces", "\1".join(words).encode() + b"\2", keys=["ID1"])
-    until(lambda: [*broker.find("traces", "ID1")], "the index")
-    said = ours("queryMsgTraceById", "-i", "ID1", "-t", "traces")
+        producer.send("RMQ_SYS_TRACE_TOPIC", "\1".join(words).encode() + b"\2", keys=["ID1"])
+    until(lambda: [*broker.find("RMQ_SYS_TRACE_TOPIC", "ID1")], "the index")
+    said = ours("queryMsgTraceById", "-i", "ID1")
     assert re.search(r"^Pub +desk .* 7ms +success", said, re.MULTILINE), said
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from orbitmq.errors import TopicNameError
 from orbitmq.native._core import ffi, lib
 from orbitmq.shm.property_name import NOTE, REPLY, WISH, reserved_property, why_reserved
-from orbitmq.shm.topic_name import check_new_topic_name, check_topic_name, reserved_topic
+from orbitmq.shm.topic_name import check_new_topic_name, check_topic_name, kept_topic, reserved_topic
 
 ARGUMENTS = ["TAGS", "KEYS"]
 NOTES = ["WAIT", "CLUSTER", "TRACE_ON", "__CRC32#", "MIN_OFFSET", "MAX_OFFSET", "MSG_REGION", "CONSUME_START_TIME"]
@@ -25,7 +25,7 @@ WISHES = [
 REPLIES = ["CORRELATION_ID", "REPLY_TO_CLIENT", "TTL", "MSG_TYPE"]
 TOPICS = [
     "SCHEDULE_TOPIC_XXXX", "%RETRY%g", "%DLQ%g", "%LMQ%q", "TBW102", "SELF_TEST_TOPIC", "OFFSET_MOVED_EVENT",
-    "RMQ_SYS_TRANS_HALF_TOPIC", "RMQ_SYS_TRANS_OP_HALF_TOPIC", "TRANS_CHECK_MAX_TIME_TOPIC", "RMQ_SYS_TRACE_TOPIC",
+    "RMQ_SYS_TRANS_HALF_TOPIC", "RMQ_SYS_TRANS_OP_HALF_TOPIC", "TRANS_CHECK_MAX_TIME_TOPIC", "RMQ_SYS_TRACE_TOPIC2",
     "rmq_sys_wheel_timer", "rmq_sys_REVIVE_LOG_c", "DefaultCluster_REPLY_TOPIC",
 ]
 
@@ -67,11 +67,20 @@ def test_topics() -> None:
     for name in TOPICS:
         assert reserved_topic(name)
         check_topic_name(name)  # such a topic may be there
+        assert kept_topic(name)
         with pytest.raises(TopicNameError, match="RocketMQ"):
             check_new_topic_name(name)
     near = ("schedule_topic_xxxx", "SCHEDULE_TOPIC_XXXXX", "x%RETRY%g", "TBW1022", "RMQ", "REPLY_TOPIC")
     for name in ("orders", "RETRY", "BenchmarkTest", "DefaultCluster_REPLY_TOPIC2", *near):
         assert reserved_topic(name) is None
         check_new_topic_name(name)
+        assert not kept_topic(name)
     with pytest.raises(TopicNameError, match="is not allowed"):
         check_new_topic_name("a b")
+
+
+@pytest.mark.parametrize("name", ["RMQ_SYS_TRACE_TOPIC", "rmq_sys_TRACE_DATA_cn-hangzhou"])
+def test_topics_of_traces(name: str) -> None:
+    """Clients send there: senders may, too, but whoever wants all topics does not get them."""
+    assert reserved_topic(name) is None and kept_topic(name)
+    check_new_topic_name(name)

@@ -173,7 +173,7 @@ def test_topics_of_the_brokers_own_are_named_once(tmp_path: Path) -> None:
     """All topics: without those; with them, once a run has exported them."""
     stored = StoredTopics(tmp_path / "store")
     kept = ["%DLQ%billing", "%RETRY%billing", "SCHEDULE_TOPIC_XXXX", "RMQ_SYS_TRANS_HALF_TOPIC", "rmq_sys_wheel_timer"]
-    kept += ["DefaultCluster_REPLY_TOPIC", "TRANS_CHECK_MAX_TIME_TOPIC", "OFFSET_MOVED_EVENT", "%LMQ%x"]
+    kept += ["DefaultCluster_REPLY_TOPIC", "TRANS_CHECK_MAX_TIME_TOPIC", "OFFSET_MOVED_EVENT", "%LMQ%x", "RMQ_SYS_TRACE_TOPIC"]
     for topic in ("orders", *kept):
         stored.add(topic, 1)
         stored.send(topic, b"x")
