@@ -12,10 +12,11 @@ from pathlib import Path
 from scripts import maven
 from scripts.maven import MavenError
 
-__all__ = ["MavenError", "Toolchain", "provide", "provide_broker5", "provide_client5"]
+__all__ = ["MavenError", "Toolchain", "provide", "provide_broker5", "provide_client5", "provide_oldest"]
 
 BROKER5 = Path(__file__).resolve().parent / "broker5"
 CLIENT5 = Path(__file__).resolve().parent / "client5"
+OLDEST = Path(__file__).resolve().parent / "oldest"
 SOURCES = Path(__file__).resolve().parent / "judge"
 KEPT = maven.BUILD / "interop"
 
@@ -48,3 +49,10 @@ def provide_broker5() -> Toolchain:
     java = maven.tool("java", "Java (default-jre-headless)")
     place = maven.BUILD / "interop-broker5"
     return Toolchain(java, maven.rocketmq(place, BROKER5 / "pom.xml", [BROKER5 / "Broker5.java"]))
+
+
+def provide_oldest() -> Toolchain:
+    """The same for the client of RocketMQ 3, which has names of its own. Raises: MavenError."""
+    java = maven.tool("java", "Java (default-jre-headless)")
+    place = maven.BUILD / "interop-oldest"
+    return Toolchain(java, maven.rocketmq(place, OLDEST / "pom.xml", [OLDEST / "Oldest.java"]))
