@@ -7,6 +7,8 @@
 
 #include <assert.h>
 
+#define NUMBER_DIGITS 18u /* so many fit into 64 bits whatever they are */
+
 bool remoting_header_read(uint8_t *data, uint32_t size, uint8_t type, struct remoting_header *header)
 {
     if (type == REMOTING_JSON)
@@ -46,6 +48,13 @@ bool remoting_number(struct slice text, int64_t *number)
     if (at == text.size)
         return false;
     const uint64_t most = negative ? (uint64_t)INT64_MAX + 1 : INT64_MAX;
+    const uint32_t certain = text.size < at + NUMBER_DIGITS ? text.size : at + NUMBER_DIGITS;
+    for (; at < certain; at++) {
+        const uint32_t digit = (uint32_t)text.data[at] - '0';
+        if (digit > 9)
+            return false;
+        value = value * 10 + digit;
+    }
     for (; at < text.size; at++) {
         const uint32_t digit = (uint32_t)text.data[at] - '0';
         if (digit > 9 || value > (most - digit) / 10)

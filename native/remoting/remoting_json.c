@@ -17,13 +17,20 @@ static void pass_space(struct cursor *in)
         in->at++;
 }
 
-/* Passes over space, then this character. */
-static bool pass(struct cursor *in, char wanted)
+static bool pass_behind_space(struct cursor *in, char wanted)
 {
-    if (in->at < in->end && *in->at <= ' ') /* clients write none */
-        pass_space(in);
+    pass_space(in);
     if (in->at == in->end || *in->at != (uint8_t)wanted)
         return false;
+    in->at++;
+    return true;
+}
+
+/* Passes over space, of which clients write none, then this character. */
+static inline bool pass(struct cursor *in, char wanted)
+{
+    if (in->at == in->end || *in->at != (uint8_t)wanted)
+        return pass_behind_space(in, wanted);
     in->at++;
     return true;
 }
@@ -86,22 +93,23 @@ static bool read_unicode(struct cursor *in, uint8_t **to)
     return true;
 }
 
-/* A text, whose escapes are replaced in place: what replaces one is never longer. */
-static bool read_text(struct cursor *in, struct slice *text)
+/* What \u0001 to \u0009 name, as the separators of properties are written; otherwise passes nothing. */
+static inline bool read_separator(struct cursor *in, uint8_t **to)
+{
+    if (in->end - in->at < 4 || memcmp(in->at, "000", 3) != 0 || (uint32_t)in->at[3] - '1' > 8)
+        return false;
+    *(*to)++ = (uint8_t)(in->at[3] - '0');
+    in->at += 4;
+    return true;
+}
+
+/* The rest of a text that began at `begin`, from its first escape or control character on. Escapes are replaced in place: what replaces
+ * one is never longer. */
+static bool read_escaped(struct cursor *in, uint8_t *begin, struct slice *text)
 {
     static const uint8_t meant[128] = {['"'] = '"', ['\\'] = '\\', ['/'] = '/', ['b'] = '\b', ['f'] = '\f', ['n'] = '\n', ['r'] = '\r', ['t'] = '\t'};
-    if (!pass(in, '"'))
-        return false;
-    uint8_t *const begin = in->at;
-    uint8_t *out = begin;
-    for (;;) {
-        const size_t run = remoting_plain_run(in->at, in->end);
-        if (out != in->at)
-            memmove(out, in->at, run);
-        out += run;
-        in->at += run;
-        if (in->at == in->end)
-            return false;
+    uint8_t *out = in->at;
+    while (in->at < in->end) {
         const uint8_t c = *in->at++;
         if (c == '"') {
             *text = (struct slice){begin, (uint32_t)(out - begin)};
@@ -109,16 +117,35 @@ static bool read_text(struct cursor *in, struct slice *text)
         }
         if (c != '\\') {
             *out++ = c;
-            continue;
+        } else {
+            if (in->at == in->end)
+                return false;
+            const uint8_t kind = *in->at++;
+            if (kind < sizeof meant && meant[kind])
+                *out++ = meant[kind];
+            else if (kind != 'u' || !(read_separator(in, &out) || read_unicode(in, &out)))
+                return false;
         }
-        if (in->at == in->end)
-            return false;
-        const uint8_t kind = *in->at++;
-        if (kind == 'u' ? !read_unicode(in, &out) : kind >= sizeof meant || !meant[kind])
-            return false;
-        if (kind != 'u')
-            *out++ = meant[kind];
+        const size_t run = remoting_plain_move(out, in->at, in->end);
+        out += run;
+        in->at += run;
     }
+    return false;
+}
+
+/* A text. Those of clients have no escapes. */
+static inline bool read_text(struct cursor *in, struct slice *text)
+{
+    if (!pass(in, '"'))
+        return false;
+    uint8_t *const begin = in->at;
+    const size_t run = remoting_plain_run(begin, in->end);
+    in->at += run;
+    if (in->at == in->end || *in->at != '"')
+        return read_escaped(in, begin, text);
+    *text = (struct slice){begin, (uint32_t)run};
+    in->at++;
+    return true;
 }
 
 static bool pass_digits(struct cursor *in)
@@ -206,6 +233,17 @@ static bool pass_value(struct cursor *in, uint32_t depth)
     return pass(in, close);
 }
 
+/* A name of one letter and the colon behind it, as most of a send's are; otherwise passes nothing. */
+static inline bool read_letter(struct cursor *in, struct slice *name)
+{
+    const uint8_t *const at = in->at;
+    if (in->end - at < 4 || at[0] != '"' || at[2] != '"' || at[3] != ':' || !remoting_is_plain(at[1]))
+        return false;
+    *name = (struct slice){at + 1, 1};
+    in->at += 4;
+    return true;
+}
+
 static bool read_fields(struct cursor *in, struct remoting_header *header)
 {
     header->field_count = 0;
@@ -219,7 +257,9 @@ static bool read_fields(struct cursor *in, struct remoting_header *header)
         return true;
     do {
         struct slice name, value;
-        if (!read_text(in, &name) || !pass(in, ':') || !read_plain(in, &value))
+        if (!read_letter(in, &name) && (!read_text(in, &name) || !pass(in, ':')))
+            return false;
+        if (!read_plain(in, &value))
             return false;
         if (!value.data)
             continue;

@@ -168,6 +168,24 @@ def test_bad_json(data: bytes) -> None:
         read(data, JSON)
 
 
+@pytest.mark.parametrize("escape", [b"\\u0001", b"\\u0009", b"\\u000a", b"\\n", b"\\u00e9", b"\x01"])
+def test_escapes_before_runs_of_any_length(escape: bytes) -> None:
+    """Goal: what follows an escape is moved, and nothing else. Method: as many escapes as make moves over short and long
+    distances, before runs of up to three of the processor's widest words; the text may be the header's last."""
+    for count in range(1, 8):
+        for length in range(50):
+            run = bytes(range(0x61, 0x61 + 26))[: length % 26] + b"-" * (length - length % 26)
+            for behind in (b'"}}', b'","b":"%s"},"code":7}' % run, b'\\"","b":"c"}}'):
+                data = b'{"extFields":{"a":"' + run.join([escape] * count) + run + behind
+                assert read(data, JSON) == model_read(data, JSON)
+
+
+@pytest.mark.parametrize("name", [b"a", b"\\", b"\x01", b'"', b"ab", b""])
+def test_names_of_a_letter(name: bytes) -> None:
+    data = b'{"extFields":{"' + name + b'":"value","z" : "1"}}'
+    assert answer(read, data, JSON) == answer(model_read, data, JSON)
+
+
 def test_most_fields() -> None:
     """The limit itself is allowed, in both forms."""
     header = Header(fields={b"%d" % i: b"v" for i in range(model.FIELDS_MAX)})
