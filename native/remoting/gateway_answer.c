@@ -12,6 +12,7 @@ struct gateway_asker gateway_asker(const struct connection *connection, const st
         .opaque = header->opaque,
         .type = type,
         .one_way = header->flag & REMOTING_ONE_WAY,
+        .five = header->version >= GATEWAY_FIVE,
     };
 }
 

@@ -35,6 +35,7 @@ enum gateway_ask { GATEWAY_SEND = 10, GATEWAY_PULL = 11, GATEWAY_MAX_OFFSET = 30
                    GATEWAY_POP = 200050, GATEWAY_POP_ACK = 200051, GATEWAY_POP_CHANGE = 200053 };
 
 #define GATEWAY_VERSION 407  /* RocketMQ 4.9.7's, whose answers these are */
+#define GATEWAY_FIVE 413     /* RocketMQ 5.0.0's; those of its clients are not below */
 #define GATEWAY_HOLDS 65536u
 #define POP_LINKS 256u
 #define CONNECTION_LISTENER UINT32_MAX
@@ -50,6 +51,7 @@ struct gateway_asker {
     int32_t opaque;
     uint8_t type;
     bool one_way;
+    bool five; /* it is a client of RocketMQ 5 */
 };
 
 /* A send without an answer yet; in the order of the submission ring. */
@@ -289,10 +291,11 @@ void gateway_tell_back(struct gateway *gateway, const struct gateway_sent *sent)
 /* gateway_receipt.c: returns how many were answered. */
 uint32_t gateway_answer_sent(struct gateway *gateway);
 
-/* gateway_record.c: the pieces of a record that is sent, and room for those that are not in the log. Returns how many they are. */
+/* gateway_record.c: the pieces of a record that is sent, and room for those that are not in the log. region: with what clients of RocketMQ 5
+ * expect. Returns how many they are. */
 #define GATEWAY_RECORD_PIECES 5u
 struct gateway_sizes { uint8_t record[4], properties[2]; };
-uint32_t gateway_record(const struct message_ref *ref, struct gateway_sizes *sizes, struct iovec *pieces);
+uint32_t gateway_record(const struct message_ref *ref, bool region, struct gateway_sizes *sizes, struct iovec *pieces);
 
 /* gateway_reply.c: sends what was stored for clients that wait for a reply. Returns how much was done. */
 uint32_t gateway_push_replies(struct gateway *gateway);

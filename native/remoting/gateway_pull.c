@@ -63,7 +63,7 @@ static bool answer_messages(struct gateway *gateway, struct gateway_pull *pull, 
             next = ref->queue_offset + 1;
             if (!gateway_filter_passes(pull->filter, ref))
                 continue;
-            count += gateway_record(ref, &sizes[messages++], pieces + count);
+            count += gateway_record(ref, pull->asker.five, &sizes[messages++], pieces + count);
             bytes += ref->size;
         }
         if (messages || !again || !reader_fetch_range(reader, cursor, next, PULL_LOOKED))

@@ -50,10 +50,10 @@ void pop_refuse(struct gateway *gateway, const struct gateway_asker *asker, int3
 }
 
 /* The record with another number of reconsume times. */
-static uint32_t tried_record(const struct message_ref *ref, struct gateway_sizes *sizes, const uint8_t *times, struct iovec *pieces)
+static uint32_t tried_record(const struct message_ref *ref, bool region, struct gateway_sizes *sizes, const uint8_t *times, struct iovec *pieces)
 {
     struct iovec plain[GATEWAY_RECORD_PIECES];
-    const uint32_t plain_count = gateway_record(ref, sizes, plain);
+    const uint32_t plain_count = gateway_record(ref, region, sizes, plain);
     uint32_t count = 0;
     for (uint64_t i = 0, at = 0; i < plain_count; at += plain[i++].iov_len) {
         uint8_t *const data = plain[i].iov_base;
@@ -144,7 +144,7 @@ bool pop_serve(struct gateway *gateway, struct pop_link *link, const struct pop_
         lease->repeats = false;
         pass_over(link, &range, next, ref->queue_offset);
         next = ref->queue_offset + 1;
-        count += tried_record(ref, &sizes[served], times, pieces + count);
+        count += tried_record(ref, wait->asker.five, &sizes[served], times, pieces + count);
         bytes += ref->size;
         size += size ? (uint32_t)snprintf(fields.offsets + size, OFFSETS_ROOM - size, ",%" PRIu64, ref->queue_offset)
                      : (uint32_t)snprintf(fields.offsets, OFFSETS_ROOM, "%d %" PRIu32 " %" PRIu64, mark, queue_id, ref->queue_offset);

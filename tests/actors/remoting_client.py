@@ -45,9 +45,10 @@ class Said(NamedTuple):
 
 
 class Remote:
-    """One connection. form: of the headers that it sends. host: its own address."""
+    """One connection. form: of the headers that it sends. host: its own address. version: of RocketMQ's client that it is."""
 
     connect = staticmethod(socket.create_connection)
+    version = 407
 
     def __init__(self, listens: str, form: int = JSON, host: str = "127.0.0.1") -> None:
         address = listen_address(listens)
@@ -67,7 +68,7 @@ class Remote:
         """The bytes of a request, with an opaque of its own."""
         self._opaque += 1
         told = {name.encode(): value if isinstance(value, bytes) else str(value).encode() for name, value in fields.items()}
-        header = Header(code, 0, 407, self._opaque, mark, None, told)
+        header = Header(code, 0, self.version, self._opaque, mark, None, told)
         return model.frame(self.form, (model.write_json if self.form == JSON else model.write_binary)(header), body)
 
     def put(self, code: int, body: bytes = b"", *, mark: int = 0, **fields: object) -> int:

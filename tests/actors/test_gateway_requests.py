@@ -120,6 +120,22 @@ def test_a_request_says_where_to_reply(broker: orbitmq.Broker, replier: Remote, 
     assert said.code == SUCCESS and json.loads(said.body)["queueDatas"][0]["writeQueueNums"] == 8
 
 
+def test_the_region(broker: orbitmq.Broker, replier: Remote) -> None:
+    """Clients of RocketMQ 5, which trace what they consume only if it has a region, are told it, as by its brokers; others are
+    not. A message without room for it comes without."""
+    longest = b"k\1" + b"v" * (32767 - 1 - 20 - 3) + b"\2"
+    ask(replier, "1@a", "c1")
+    assert replier.send("t", b"plain").code == replier.send("t", b"full", 0, longest).code == 0
+    indexed(broker)
+    named: list[list[str]] = []
+    for version in (412, 413):
+        replier.version = version
+        for found in map(parse, records(replier.pull("t", 0, 0).body)):
+            assert isinstance(found, Record)
+            named.append([name for name in ("MSG_REGION", "CLUSTER") if name in found.properties])
+    assert named == [["CLUSTER"], [], [], ["MSG_REGION", "CLUSTER"], ["MSG_REGION"], []]
+
+
 def test_a_local_program_replies(broker: orbitmq.Broker, asker: Remote, topic: str, group: str) -> None:
     with broker.consumer(group, [topic], start="earliest") as consumer:
         for number in range(20):
