@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import orbitmq
-from orbitmq.client.status import ActorStatus, read_actors
+from orbitmq.client.status import ActorStatus, read_actors, read_positions
+from orbitmq.native._core import ffi, lib
+from orbitmq.shm.counters import ActorCounters, ActorPage
 from orbitmq.shm.segment import MOUNT, segment_prefix
 from tests.waiting import WATCHDOG_S, dead, until
 
@@ -36,6 +38,17 @@ def small_broker(store: Path, **settings: Any) -> Iterator[orbitmq.Broker]:
 def actors(client: orbitmq.Client) -> dict[str, ActorStatus]:
     """The actors by name. Read from shared memory alone, so that it works without a coordinator."""
     return {actor.name: actor for actor in read_actors(client.connection.attachment)}
+
+
+def actor(client: orbitmq.Client, name: str) -> ActorCounters:
+    """One actor, read at a small part of what all of them cost: for what a test looks at again and again."""
+    control, view = client.connection.attachment.control, ffi.new("struct actor_view *")
+    for index in range(lib.ACTORS_MAX):
+        page = lib.control_actor(control, index)
+        lib.actor_page_view(page, view)
+        if view.epoch and ffi.string(view.name) == name.encode():
+            return ActorPage(page).read()
+    raise KeyError(name)
 
 
 def kill(client: orbitmq.Client, name: str) -> ActorStatus:
@@ -77,7 +90,7 @@ def segments(generation: int) -> set[str]:
 
 def indexed(client: orbitmq.Client) -> None:
     """Waits until reput has reached the end of the log: remote clients see no further."""
-    until(lambda: (seen := client.status().positions).reput == seen.wrote, "reput")
+    until(lambda: (seen := read_positions(client.connection.attachment)).reput == seen.wrote, "reput")
 
 
 def everything(client: orbitmq.Client, topic: str) -> list[tuple[bytes, int, int, int]]:

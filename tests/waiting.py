@@ -14,7 +14,7 @@ from orbitmq.shm import runtime
 WATCHDOG_S = 240.0  # the start of a JVM can take more than a minute on a machine that does ten things at once
 LOOK_MS = 2
 # Whoever waits leaves the processor to those that it waits for: between two looks passes so many times what a look takes.
-PATIENCE = 3
+PATIENCE = 9
 PAUSE_MS = 50  # at most
 
 
@@ -32,7 +32,7 @@ def until(condition: Callable[[], Any], what: str = "what the test is about", *,
         if looked > deadline:
             raise Stuck(f"waited {WATCHDOG_S:g} s for {what}")
         if look_ms:
-            took_ms = int((looked - begun) * 1000)
+            took_ms = (looked - begun) * 1000
             select.poll().poll(max(look_ms, min(PATIENCE * took_ms, PAUSE_MS)))
             begun = time.monotonic()
         else:

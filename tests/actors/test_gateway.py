@@ -41,7 +41,7 @@ from tests.actors.remoting_client import (
 )  # fmt: skip
 from tests.actors.shared_broker import broker_for
 from tests.native.remoting_model import BINARY, JSON
-from tests.trees import actors, everything, kill, small_broker
+from tests.trees import actors, everything, indexed, kill, small_broker
 from tests.waiting import dead, until
 
 SUCCESS, SYSTEM_ERROR, NOT_SUPPORTED, ILLEGAL, NO_PERMISSION, NO_TOPIC = 0, 1, 3, 13, 16, 17
@@ -75,10 +75,6 @@ def body_of(record: bytes) -> bytes:
     read = records_on_disk.parse(record)
     assert isinstance(read, records_on_disk.Record)
     return bytes(read.body)
-
-
-def indexed(broker: orbitmq.Broker) -> None:
-    until(lambda: (seen := broker.status().positions).reput == seen.wrote, "reput")
 
 
 # ---- the tree

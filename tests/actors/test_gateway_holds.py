@@ -15,7 +15,7 @@ import orbitmq
 from tests.actors.fronts import serving
 from tests.actors.remoting_client import HEARTBEAT, PULL, Remote, records
 from tests.actors.test_gateway import body_of, indexed
-from tests.trees import actors, kill, small_broker
+from tests.trees import actor, kill, small_broker
 from tests.waiting import until
 
 SUCCESS, NOT_FOUND = 0, 19
@@ -52,7 +52,7 @@ def asleep(broker: orbitmq.Broker, name: str = "") -> None:
 
 
 def counted(broker: orbitmq.Broker, what: str, name: str = "") -> int:
-    return actors(broker)[name or serving()].counters[what]
+    return actor(broker, name or serving()).counters[what]
 
 
 ROUNDS = 10  # in one of them a look may answer before the wake; not in all
