@@ -141,7 +141,8 @@ class Gateway(RemoteLoop):
         """See Filters in remoting/host.py."""
         texts = [Piece(text) for text in (group, subscription.topic, subscription.expression)]
         name, topic, expression = (each.slice for each in texts)
-        lib.gateway_subscribe(self.handle, name, topic, subscription.kind == "SQL92", expression)
+        is_sql = subscription.kind == "SQL92"
+        lib.gateway_subscribe(self.handle, name, topic, is_sql, expression, subscription.version)
 
     def unsubscribe(self, group: str) -> None:
         name = Piece(group)

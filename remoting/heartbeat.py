@@ -13,7 +13,8 @@ GROUPS_MAX = 256  # of one kind, on one connection
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """kind: "TAG" or "SQL92". expression: which messages of the topic. version: the client's, which grows with each change."""
+    """kind: "TAG" or "SQL92". expression: which messages of the topic. version: the client's, which grows with each change; 0:
+    it has said none."""
 
     topic: str
     kind: str
@@ -79,7 +80,7 @@ def _consumer(told: dict[str, Any]) -> ConsumerData:
 def _subscription(told: dict[str, Any]) -> Subscription:
     version = told.get("subVersion")
     texts = _text(told, "topic"), _text(told, "expressionType") or "TAG", _text(told, "subString")
-    return Subscription(*texts, version if type(version) is int else 0)
+    return Subscription(*texts, version if type(version) is int and 0 < version < 1 << 63 else 0)
 
 
 def _items(told: dict[str, Any], name: str) -> Iterator[dict[str, Any]]:

@@ -36,7 +36,7 @@ struct gateway_commit {
 };
 bool gateway_gathered(struct gateway *gateway, struct gateway_commit *commit);
 bool gateway_give_up(struct gateway *gateway, uint64_t offset, uint64_t physical_offset);
-bool gateway_subscribe(struct gateway *gateway, struct slice group, struct slice topic, bool sql, struct slice text);
+bool gateway_subscribe(struct gateway *gateway, struct slice group, struct slice topic, bool sql, struct slice text, int64_t version);
 void gateway_unsubscribe(struct gateway *gateway, struct slice group);
 bool gateway_pause(struct gateway *gateway, const struct slice *groups, uint32_t count);
 struct gateway_limits {

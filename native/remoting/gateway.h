@@ -95,8 +95,9 @@ bool gateway_gathered(struct gateway *gateway, struct gateway_commit *commit);
 /* Has the transaction of this half message given up (SETTLE_GIVE_UP): the offset in its queue, and in the log. False: not now. */
 bool gateway_give_up(struct gateway *gateway, uint64_t offset, uint64_t physical_offset);
 
-/* What a client's heartbeat says of a group and a topic: which messages it wants, by SQL92 or by tags. False: no memory, or too many. */
-bool gateway_subscribe(struct gateway *gateway, struct slice group, struct slice topic, bool sql, struct slice text);
+/* What a client's heartbeat says of a group and a topic: which messages it wants, by SQL92 or by tags, and its version of that (gateway_filter.h).
+ * False: no memory, or too many. */
+bool gateway_subscribe(struct gateway *gateway, struct slice group, struct slice topic, bool sql, struct slice text, int64_t version);
 /* Nobody belongs to the group any more. */
 void gateway_unsubscribe(struct gateway *gateway, struct slice group);
 

@@ -192,33 +192,48 @@ static struct gateway_subscription *add(struct gateway_filters *filters, struct 
     return &filters->subscriptions[filters->subscription_count++];
 }
 
-bool gateway_filter_subscribe(struct gateway_filters *filters, struct slice group, struct slice topic, bool sql, struct slice text)
+static struct gateway_subscription *find(struct gateway_filters *filters, struct slice group, struct slice topic)
+{
+    return (struct gateway_subscription *)(uintptr_t)gateway_filter_of(filters, group, topic);
+}
+
+static void note_version(struct gateway_filters *filters, struct gateway_subscription *subscription, int64_t version)
+{
+    filters->changes += subscription->version != version;
+    subscription->version = version;
+}
+
+bool gateway_filter_subscribe(struct gateway_filters *filters, struct slice group, struct slice topic, bool sql, struct slice text, int64_t version)
 {
     const char *why;
     struct gateway_filter *filter;
+    struct gateway_subscription *subscription = find(filters, group, topic);
+    if (subscription && version && version < subscription->version)
+        return true; /* another member of the group has changed it since */
     const bool good = gateway_filter_find(filters, sql, text, &filter, &why);
-    struct gateway_subscription *subscription = (struct gateway_subscription *)(uintptr_t)gateway_filter_of(filters, group, topic);
     if (!subscription)
         subscription = add(filters, group, topic);
     if (!subscription)
         return false;
     use(filters, subscription, filter, !good);
+    note_version(filters, subscription, version);
     return true;
 }
 
 void gateway_filters_begin(struct gateway_filters *filters) { filters->tables++; }
 
-bool gateway_filter_learn(struct gateway_filters *filters, struct slice group, struct slice topic, bool sql, bool bad, struct slice text)
+bool gateway_filter_learn(struct gateway_filters *filters, const struct gateway_subscription *told, bool sql, struct slice text)
 {
     const char *why;
     struct gateway_filter *filter = NULL;
-    const bool good = bad || gateway_filter_find(filters, sql, text, &filter, &why);
-    struct gateway_subscription *subscription = (struct gateway_subscription *)(uintptr_t)gateway_filter_of(filters, group, topic);
+    const bool good = told->bad || gateway_filter_find(filters, sql, text, &filter, &why);
+    struct gateway_subscription *subscription = find(filters, told->group, told->topic);
     if (!subscription)
-        subscription = add(filters, group, topic);
+        subscription = add(filters, told->group, told->topic);
     if (!subscription)
         return false;
-    use(filters, subscription, filter, bad);
+    use(filters, subscription, filter, told->bad);
+    note_version(filters, subscription, told->version);
     subscription->elsewhere = !good;
     subscription->learnt = filters->tables;
     return true;

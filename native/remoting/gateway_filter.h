@@ -23,6 +23,7 @@ struct gateway_subscription {
     uint64_t hash;                  /* of group and topic */
     struct slice group, topic;      /* copies of its own */
     struct gateway_filter *filter;  /* NULL: all messages */
+    int64_t version;                /* the client's, which grows with each change; 0: it said none */
     bool bad;                       /* the text was no filter */
     bool elsewhere;                 /* a front's: only the lead has room for the filter */
     uint64_t learnt;                /* a front's: with which table */
@@ -47,12 +48,12 @@ bool gateway_filter_passes(const struct gateway_filter *filter, const struct mes
 /* What heartbeats have said of a group and a topic; NULL: nothing. */
 const struct gateway_subscription *gateway_filter_of(const struct gateway_filters *filters, struct slice group, struct slice topic);
 
-/* Remembers what a heartbeat says, in place of what was said before. False: no memory, or too many. */
-bool gateway_filter_subscribe(struct gateway_filters *filters, struct slice group, struct slice topic, bool sql, struct slice text);
+/* Remembers what a heartbeat says, in place of what was said before, unless that has a newer version. False: no memory, or too many. */
+bool gateway_filter_subscribe(struct gateway_filters *filters, struct slice group, struct slice topic, bool sql, struct slice text, int64_t version);
 
 /* A front: takes the lead's subscriptions, one after the other; those that are not among them are forgotten at the end. False: no memory, or too many. */
 void gateway_filters_begin(struct gateway_filters *filters);
-bool gateway_filter_learn(struct gateway_filters *filters, struct slice group, struct slice topic, bool sql, bool bad, struct slice text);
+bool gateway_filter_learn(struct gateway_filters *filters, const struct gateway_subscription *told, bool sql, struct slice text);
 void gateway_filters_end(struct gateway_filters *filters);
 
 /* Forgets all of a group. */

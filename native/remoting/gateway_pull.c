@@ -138,6 +138,14 @@ static bool find_queue(struct gateway *gateway, const struct gateway_asker *aske
 
 static bool is(struct slice text, const char *word) { return text.size == strlen(word) && memcmp(text.data, word, text.size) == 0; }
 
+/* The client has changed its subscription, and the heartbeat that says so has not come yet. Messages that the earlier one does not let pass may be among those
+ * that it wants. */
+static bool is_newer(const struct remoting_header *header, const struct gateway_subscription *known)
+{
+    int64_t version;
+    return known && known->version && remoting_field_number(header, "subVersion", &version) && version > known->version;
+}
+
 enum found { FILTER_FOUND, FILTER_REFUSED, FILTER_ELSEWHERE };
 
 /* The filter of a pull that says it, or that relies on what heartbeats have said. If there is none, that was answered; if only the lead knows
@@ -165,6 +173,13 @@ static enum found find_filter(struct gateway *gateway, const struct gateway_aske
     *filter = known ? known->filter : NULL;
     if (known && known->elsewhere)
         return FILTER_ELSEWHERE;
+    if (is_newer(header, known)) {
+        *filter = NULL; /* a client compares tags itself */
+        if (!sql && !(!kind.size && known->filter && known->filter->sql))
+            return FILTER_FOUND;
+        gateway_refuse(gateway, asker, GATEWAY_OLD_SUBSCRIPTION, "the consumer's subscription not latest"); /* in RocketMQ's words */
+        return FILTER_REFUSED;
+    }
     if (known && known->bad) {
         gateway_refuse(gateway, asker, GATEWAY_BAD_FILTER, "the consumer's subscription is no filter that the broker can use");
         return FILTER_REFUSED;

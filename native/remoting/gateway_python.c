@@ -78,10 +78,10 @@ bool gateway_tell(struct gateway *gateway, struct gateway_client client, struct 
     return !connection->ended;
 }
 
-bool gateway_subscribe(struct gateway *gateway, struct slice group, struct slice topic, bool sql, struct slice text)
+bool gateway_subscribe(struct gateway *gateway, struct slice group, struct slice topic, bool sql, struct slice text, int64_t version)
 {
     const uint64_t before = gateway->filters.changes;
-    const bool kept = gateway_filter_subscribe(&gateway->filters, group, topic, sql, text);
+    const bool kept = gateway_filter_subscribe(&gateway->filters, group, topic, sql, text, version);
     if (gateway->filters.changes != before)
         gateway_subscriptions_changed(gateway);
     return kept;

@@ -3,7 +3,7 @@
  * them is served by a front only if it knows this very version, and by the lead otherwise. So a front never uses an old one: who has
  * been told that its subscription is known sees the version raised.
  *
- * The file: for each subscription its flags (1), the sizes of group (2), topic (2) and text (4), and these.
+ * The file: for each subscription its flags (1), the sizes of group (2), topic (2) and text (4), its version (8), and the texts.
  */
 #include "remoting/gateway_line.h"
 
@@ -17,7 +17,7 @@
 
 #define TABLE_MS 20u               /* between two tables: a change of many groups is told at once */
 #define TABLE_MAX (64u << 20)
-#define ENTRY 9u                   /* bytes of an entry before its texts */
+#define ENTRY 17u                  /* bytes of an entry before its texts */
 enum { TABLE_SQL = 1, TABLE_BAD = 2 };
 
 void gateway_subscriptions_changed(struct gateway *gateway)
@@ -58,6 +58,7 @@ static uint8_t *put_entry(uint8_t *to, const struct gateway_subscription *each)
     *to++ = (uint8_t)((each->filter && each->filter->sql ? TABLE_SQL : 0) | (each->bad ? TABLE_BAD : 0));
     memcpy(to, sizes, sizeof sizes);
     memcpy(to + sizeof sizes, &text.size, sizeof text.size);
+    memcpy(to + sizeof sizes + sizeof text.size, &each->version, sizeof each->version);
     return put(put(put(to + ENTRY - 1, each->group), each->topic), text);
 }
 
@@ -115,14 +116,17 @@ static bool read_entries(struct gateway *gateway, const uint8_t *at, uint64_t le
         if (left < ENTRY)
             return false;
         const uint8_t flags = *at;
+        struct gateway_subscription told = {.bad = flags & TABLE_BAD};
         memcpy(sizes, at + 1, sizeof sizes);
         memcpy(&text, at + 1 + sizeof sizes, sizeof text);
+        memcpy(&told.version, at + 1 + sizeof sizes + sizeof text, sizeof told.version);
         const uint64_t size = ENTRY + (uint64_t)sizes[0] + sizes[1] + text;
         if (size > left)
             return false;
-        const struct slice group = {at + ENTRY, sizes[0]}, topic = {group.data + group.size, sizes[1]};
-        const struct slice filter = {topic.data + topic.size, text};
-        if (!gateway_filter_learn(&gateway->filters, group, topic, flags & TABLE_SQL, flags & TABLE_BAD, filter))
+        told.group = (struct slice){at + ENTRY, sizes[0]};
+        told.topic = (struct slice){told.group.data + sizes[0], sizes[1]};
+        const struct slice filter = {told.topic.data + sizes[1], text};
+        if (!gateway_filter_learn(&gateway->filters, &told, flags & TABLE_SQL, filter))
             return false;
         at += size;
         left -= size;

@@ -21,7 +21,7 @@ from tests.actors.shared_broker import OWN_TOPIC, broker_for
 from tests.actors.test_gateway import body_of, indexed
 from tests.trees import kill
 
-SUCCESS, SYSTEM_ERROR, NOT_FOUND, RETRY, BAD_FILTER, NO_SUBSCRIPTION = 0, 1, 19, 20, 23, 24
+SUCCESS, SYSTEM_ERROR, NOT_FOUND, RETRY, BAD_FILTER, NO_SUBSCRIPTION, NOT_LATEST = 0, 1, 19, 20, 23, 24, 25
 CHECK_CONFIG = 46
 COUNT = 300
 
@@ -48,10 +48,11 @@ def fill(broker: orbitmq.Broker, count: int = COUNT, *, topic: str = OWN_TOPIC) 
 
 
 def pull(
-    remote: Remote, offset: int, text: str = "", *, kind: str = "SQL92", group: str = "group", topic: str = OWN_TOPIC
-) -> Said:
+    remote: Remote, offset: int, text: str = "", *, kind: str = "SQL92", group: str = "group", topic: str = OWN_TOPIC,
+    **others: object,
+) -> Said:  # fmt: skip
     """text: of the subscription that is said with the pull; empty: what heartbeats have said counts."""
-    fields = {**remote.pull_fields(topic, 0, offset, tags=text), "expressionType": kind, "consumerGroup": group}
+    fields = {**remote.pull_fields(topic, 0, offset, tags=text), "expressionType": kind, "consumerGroup": group, **others}
     if not text:
         fields = {name: value for name, value in fields.items() if name != "subscription"} | {
             "sysFlag": int(str(fields["sysFlag"])) & ~SUBSCRIPTION
@@ -69,8 +70,11 @@ def everything(remote: Remote, text: str = "", end: int = COUNT, **how: str) -> 
     return found
 
 
-def beat(remote: Remote, *subscriptions: tuple[str, str], group: str = "group", topic: str = OWN_TOPIC) -> None:
-    told = [{"topic": topic, "subString": text, "expressionType": kind} for kind, text in subscriptions]
+def beat(
+    remote: Remote, *subscriptions: tuple[str, str], group: str = "group", topic: str = OWN_TOPIC, version: int = 0
+) -> None:
+    more = {"subVersion": version} if version else {}
+    told = [{"topic": topic, "subString": text, "expressionType": kind, **more} for kind, text in subscriptions]
     consumers = [{"groupName": group, "messageModel": "CLUSTERING", "subscriptionDataSet": told}] if told else []
     opaque = remote.put(HEARTBEAT, json.dumps({"clientID": "1@a", "consumerDataSet": consumers}).encode())
     remote.until(opaque)
@@ -108,6 +112,30 @@ def test_what_a_client_checks_first(remote: Remote, topic: str, group: str) -> N
         assert remote.ask(CHECK_CONFIG, json.dumps(body).encode()).code == SUCCESS
     for wrong in (b"", b"[]", b'{"subscriptionData":7}'):
         assert remote.ask(CHECK_CONFIG, wrong).code == SYSTEM_ERROR
+
+
+def test_a_newer_subscription_than_is_known(broker: orbitmq.Broker, remote: Remote) -> None:
+    """Goal: who changes its subscription loses nothing, though its pull comes before the heartbeat that says so: what it wants
+    now is not kept back because it did not want it before. And a member that has not changed it yet takes nothing back."""
+    fill(broker)
+
+    def pulled(version: int, kind: str) -> Said:
+        with Remote(broker.status().listens) as reader:  # which is told of no changes
+            return pull(reader, 0, kind=kind, subVersion=version)
+
+    beat(remote, ("TAG", "b"), version=7)
+    assert [int(body_of(each)) for each in records(pulled(7, "TAG").body)][:3] == [1, 4, 7]
+    said = pulled(8, "TAG")
+    assert [int(body_of(each)) for each in records(said.body)][:3] == [0, 1, 2], "all: it compares tags itself"
+    beat(remote, ("SQL92", "price >= 290"), version=8)
+    assert [int(body_of(each)) for each in records(pulled(8, "SQL92").body)] == list(range(290, COUNT))
+    said = pulled(9, "SQL92")
+    assert (said.code, said.remark) == (NOT_LATEST, "the consumer's subscription not latest")
+    with Remote(broker.status().listens) as other:
+        beat(other, ("SQL92", "price < 3"), version=5)
+        assert [int(body_of(each)) for each in records(pulled(5, "SQL92").body)] == list(range(290, COUNT)), "the newest counts"
+    beat(remote, ("SQL92", "price < 3"), version=9)
+    assert [int(body_of(each)) for each in records(pulled(9, "SQL92").body)] == [0, 1, 2]
 
 
 def test_said_in_heartbeats(broker: orbitmq.Broker, remote: Remote) -> None:
