@@ -54,7 +54,8 @@ class SharedBrokers:
 
     @contextmanager
     def lend(self, request: pytest.FixtureRequest, queues: int, settings: dict[str, Any]) -> Iterator[orbitmq.Broker]:
-        """A broker with these settings, and with this environment's, that has a new topic with so many queues."""
+        """A broker with these settings, and with this environment's, that has a new topic with so many queues, if
+        any."""
         environment = sorted(each for each in os.environ.items() if each[0].startswith(("ORBITMQ_", "XDG_")))
         key = (*sorted(settings.items()), *environment)
         shared = self._kept.pop(key, None) or _started(request, settings)
@@ -63,7 +64,8 @@ class SharedBrokers:
         try:
             before = lives(shared.broker)
             self.topic = f"topic-{shared.tests}"
-            shared.broker.create_topic(self.topic, queues)
+            if queues:
+                shared.broker.create_topic(self.topic, queues)
             yield shared.broker
             assert lives(shared.broker) == before, "the test has changed a broker that it shares"
             known = {topic.name for topic in shared.broker.status().topics}
@@ -88,13 +90,14 @@ BROKERS = SharedBrokers()
 @contextmanager
 def broker_for(request: pytest.FixtureRequest, queues: int = 2, **settings: Any) -> Iterator[orbitmq.Broker]:
     """A small broker with these settings for the test that asks: a shared one if the test wants the fixture `topic`. queues: of
-    the test's topic."""
+    the test's topic; 0: it is not made."""
     if "topic" in request.fixturenames:
         with BROKERS.lend(request, queues, settings) as broker:
             yield broker
         return
     with small_broker(request.getfixturevalue("tmp_path"), **settings) as broker:
-        broker.create_topic(OWN_TOPIC, queues)
+        if queues:
+            broker.create_topic(OWN_TOPIC, queues)
         yield broker
 
 

@@ -19,6 +19,7 @@ import pytest
 import orbitmq
 from orbitmq.errors import SettingError
 from tests.actors.remoting_client import ONE_WAY, PULL, ROUTE, SEND, SEND_V2, Remote
+from tests.actors.shared_broker import broker_for
 from tests.actors.test_gateway import indexed, stored
 from tests.actors.test_gateway_batches import SEND_BATCH, Entry, body_of
 from tests.native.remoting_model import BINARY, JSON
@@ -29,8 +30,8 @@ TEMPLATE = "TBW102"
 
 
 @pytest.fixture
-def broker(tmp_path: Path) -> Iterator[orbitmq.Broker]:
-    with small_broker(tmp_path, listen="127.0.0.1:0") as broker:
+def broker(request: pytest.FixtureRequest) -> Iterator[orbitmq.Broker]:
+    with broker_for(request, 0, listen="127.0.0.1:0") as broker:
         yield broker
 
 
@@ -44,35 +45,36 @@ def queues(broker: orbitmq.Broker) -> dict[str, int]:
     return {topic.name: len(topic.queues) for topic in broker.status().topics}
 
 
-def test_as_java_s_producer_does(broker: orbitmq.Broker, remote: Remote) -> None:
+def test_as_java_s_producer_does(broker: orbitmq.Broker, remote: Remote, topic: str) -> None:
     """No route for the topic, so it takes that of the template, and the send makes the topic, which has a route then."""
-    assert remote.ask(ROUTE, topic="new").code == NO_TOPIC
+    before = queues(broker)
+    assert remote.ask(ROUTE, topic=topic).code == NO_TOPIC
     (told,) = json.loads(remote.ask(ROUTE, topic=TEMPLATE).body)["queueDatas"]
     assert (told["readQueueNums"], told["writeQueueNums"], told["perm"]) == (8, 8, 7)
-    assert remote.send("new", b"first", 3).fields["queueId"] == "3"
-    (told,) = json.loads(remote.ask(ROUTE, topic="new").body)["queueDatas"]
+    assert remote.send(topic, b"first", 3).fields["queueId"] == "3"
+    (told,) = json.loads(remote.ask(ROUTE, topic=topic).body)["queueDatas"]
     assert (told["readQueueNums"], told["writeQueueNums"], told["perm"]) == (4, 4, 6)
     with broker.producer() as producer:
-        assert producer.send("new", b"second", queue=3).offset == 1
+        assert producer.send(topic, b"second", queue=3).offset == 1
     indexed(broker)
-    assert list(map(bytes, stored(broker, "new"))) == [b"first", b"second"]
-    assert queues(broker) == {"new": 4}
+    assert list(map(bytes, stored(broker, topic))) == [b"first", b"second"]
+    assert queues(broker).items() - before.items() == {(topic, 4)}
     assert remote.ask(PULL, **remote.pull_fields(TEMPLATE, 0, 0)).code == NO_TOPIC
     assert remote.send(TEMPLATE, b"x").code == NO_TOPIC
 
 
 @pytest.mark.parametrize(("wanted", "made"), [(1, 1), (8, 8), (100, 8), (0, 1), (-1, 1)])
-def test_how_many_queues(broker: orbitmq.Broker, remote: Remote, wanted: int, made: int) -> None:
+def test_how_many_queues(broker: orbitmq.Broker, remote: Remote, wanted: int, made: int, topic: str) -> None:
     """As many as the send says, but no more than the template has; all kinds of sends do it."""
     fields: dict[str, Any] = {"queueId": 0, "sysFlag": 0, "bornTimestamp": 5, "flag": 0, "defaultTopic": TEMPLATE}
-    assert remote.ask(SEND, b"x", topic="long", defaultTopicQueueNums=wanted, **fields).code == SUCCESS
-    assert remote.send("brief", b"x", d=wanted).code == SUCCESS
-    batch = remote.send_fields("batch", 0, d=wanted) | {"m": "true"}
+    names = [f"{topic}-{kind}" for kind in ("long", "brief", "batch", "half", "one-way", "delayed")]
+    assert remote.ask(SEND, b"x", topic=names[0], defaultTopicQueueNums=wanted, **fields).code == SUCCESS
+    assert remote.send(names[1], b"x", d=wanted).code == SUCCESS
+    batch = remote.send_fields(names[2], 0, d=wanted) | {"m": "true"}
     assert remote.ask(SEND_BATCH, body_of([Entry(b"x")] * 2), **batch).code == SUCCESS
-    assert remote.send("half", b"x", 0, b"TRAN_MSG\1true\2", d=wanted).code == SUCCESS
-    remote.put(SEND_V2, b"x", mark=ONE_WAY, **remote.send_fields("one-way", 0, d=wanted))
-    assert remote.send("delayed", b"x", 0, b"DELAY\00118\2", d=wanted).code == SUCCESS
-    names = ("long", "brief", "batch", "half", "one-way", "delayed")
+    assert remote.send(names[3], b"x", 0, b"TRAN_MSG\1true\2", d=wanted).code == SUCCESS
+    remote.put(SEND_V2, b"x", mark=ONE_WAY, **remote.send_fields(names[4], 0, d=wanted))
+    assert remote.send(names[5], b"x", 0, b"DELAY\00118\2", d=wanted).code == SUCCESS
     assert {name: queues(broker)[name] for name in names} == dict.fromkeys(names, made)
 
 
@@ -92,11 +94,22 @@ REFUSED: list[tuple[str, dict[str, object], int]] = [
 ]
 
 
-@pytest.mark.parametrize(("topic", "change", "code"), REFUSED, ids=range(len(REFUSED)))
-def test_refused(broker: orbitmq.Broker, remote: Remote, topic: str, change: dict[str, object], code: int) -> None:
-    said = remote.ask(SEND_V2, b"x", **remote.send_fields(topic, 0, **change))
+@pytest.mark.parametrize(("name", "change", "code"), REFUSED, ids=range(len(REFUSED)))
+def test_refused(
+    broker: orbitmq.Broker, remote: Remote, name: str, change: dict[str, object], code: int, topic: str
+) -> None:
+    before = set(queues(broker))
+    said = remote.ask(SEND_V2, b"x", **remote.send_fields(topic if name == "new" else name, 0, **change))
     assert (said.code, bool(said.remark)) == (code, True), said
-    assert set(queues(broker)) <= ({"new"} if "e" in change else set())
+    assert set(queues(broker)) - before <= ({topic} if "e" in change else set())
+    assert remote.send(f"{topic}-good", b"x").code == SUCCESS
+
+
+def test_no_send_makes_the_topic_of_delays(broker: orbitmq.Broker, remote: Remote) -> None:
+    """Which is there once a message has waited."""
+    said = remote.ask(SEND_V2, b"x", **remote.send_fields("SCHEDULE_TOPIC_XXXX", 0))
+    assert (said.code, bool(said.remark)) == (NO_TOPIC, True), said
+    assert queues(broker) == {}
     assert remote.send("good", b"x").code == SUCCESS
 
 
@@ -125,13 +138,13 @@ def test_not_allowed(tmp_path: Path) -> None:
         small_broker(tmp_path, auto_create_topics="perhaps").__enter__()  # type: ignore[arg-type]
 
 
-def test_a_deleted_topic(broker: orbitmq.Broker, remote: Remote) -> None:
+def test_a_deleted_topic(broker: orbitmq.Broker, remote: Remote, topic: str) -> None:
     """The next send makes it again, as a new one: without what it held."""
-    remote.send("t", b"old")
-    broker.delete_topic("t")
-    assert remote.send("t", b"new").code == SUCCESS
+    remote.send(topic, b"old")
+    broker.delete_topic(topic)
+    assert remote.send(topic, b"new").code == SUCCESS
     indexed(broker)
-    with broker.consumer(None, topics=["t"], start="earliest") as consumer:
+    with broker.consumer(None, topics=[topic], start="earliest") as consumer:
         assert list(map(bytes, consumer.poll_batch(10, timeout=10))) == [b"new"]
 
 
