@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.interop.judge import free_ports
-from tests.interop.jvm import QUICK, Jvm
+from tests.interop.jvm import QUICK, WITHOUT_KEYS, Jvm
 from tests.interop.toolchain import BROKER5, Toolchain
 
 # What RocketMQ's start scripts grant it on Java 17: it unmaps files through the JDK's own classes.
@@ -21,7 +21,7 @@ class Broker5(Jvm):
         properties += ["-Drocketmq.broker.diskSpaceWarningLevelRatio=0.99"]
         properties += [f"-Drmq.logback.configurationFile={BROKER5 / 'logback.xml'}"]
         opened = [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENED]
-        command = [tools.java, *QUICK, *opened, *properties, "-cp", tools.class_path, "Broker5"]
+        command = [tools.java, *QUICK, WITHOUT_KEYS, *opened, *properties, "-cp", tools.class_path, "Broker5"]
         super().__init__(command, folder, folder / "said")
         port = free_ports(usual=False)["port"]
         self.listens = f"127.0.0.1:{port}"

@@ -8,7 +8,7 @@ import socket
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.interop.jvm import QUICK, JudgeError, Jvm
+from tests.interop.jvm import QUICK, WITHOUT_KEYS, JudgeError, Jvm
 from tests.interop.toolchain import SOURCES, Toolchain
 
 __all__ = ["Files", "Judge", "JudgeError"]
@@ -43,7 +43,7 @@ class Judge(Jvm):
         # However full this machine's disk is, the broker must write, and delete nothing by itself.
         properties += ["-Drocketmq.broker.diskSpaceWarningLevelRatio=0.99", "-Dfastjson.parser.safeMode=true"]
         opened = [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENED]
-        command = [tools.java, *QUICK, *opened, *properties, "-cp", tools.class_path, "Judge"]
+        command = [tools.java, *QUICK, WITHOUT_KEYS, *opened, *properties, "-cp", tools.class_path, "Judge"]
         super().__init__(command, folder, log)
 
     @property

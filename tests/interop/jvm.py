@@ -12,6 +12,8 @@ from typing import Any
 
 PATIENCE_S = 240  # a watchdog: what has not been answered by then never will be
 QUICK = ("-Xms128m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
+# Otherwise each of a broker's servers generates a key for itself at each start, which takes a second of the processor.
+WITHOUT_KEYS = "-Dtls.server.mode=disabled"
 
 
 class JudgeError(Exception):
