@@ -4,7 +4,6 @@ succeeds does not undo one that failed."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -93,7 +92,8 @@ def deliveries_not_looked_for() -> None:
     begin = scheduler.Scheduler._begin
 
     def begin_at_end(self: scheduler.Scheduler) -> None:
-        self._files = replace(self._files, start=self._files.start and int(self.tree.positions().wrote))
+        if self._files.start is not None:
+            self._files = self._files._replace(start=int(self.tree.positions().wrote))
         begin(self)
 
     changed: Any = scheduler.Scheduler

@@ -62,25 +62,38 @@ LIES = {
 }
 
 
-# Seeds other than 1 that reach the place where it shows in fewer lives.
-SOONER = {"commitlog/*": 2, "commitlog": 2, "consumequeue/*/*/*": 2, "consumequeue/*/*": 5, "index/*": 2, "index": 2}
-SOONER |= {"orbitmq/reput": 5, "word_overlooked": 3, "queues_synced_again": 15}
-SOONER |= {"halves_noted_too_soon": 4, "deliveries_not_looked_for": 3}
+# The rules that lead to the place where it shows. With the others too, which do not, that takes up to ten times as many lives.
+OF_LIES = ("work", "cut_and_look", "stop_and_start")
+OF_DEFECTS = {
+    "log_not_written_again": ("fail_syncs", "cut_and_look"),
+    "queues_synced_again": ("fail_syncs", "work", "cut_and_look"),
+    "word_overlooked": ("fail_syncs", "work", "cut_and_look"),
+    "noted_too_soon": ("note_what_is_not_on_disk",),
+    "halves_noted_too_soon": ("note_what_may_be_taken_back",),
+    "deliveries_noted_too_soon": ("note_what_may_be_taken_back", "wait_and_come"),
+    "deliveries_not_looked_for": ("wait_and_come", "stop_and_start"),
+    "lone_commit_kept": ("wait_and_come", "cut_and_look"),
+}
+# Seeds other than 1 that reach it in fewer lives.
+SOONER = {"commitlog/*": 3, "commitlog": 3, "index": 4, "index/*": 4, "orbitmq/reput": 4}
 
 
-def expect_caught(*options: str, first: int = 1) -> None:
+def expect_caught(rules: tuple[str, ...], *options: str, first: int) -> None:
+    chosen = [option for rule in rules for option in ("--only", rule)]
     said = ""
-    for seed in (first, *(each for each in range(1, 9) if each != first)):  # not every run reaches the place where it shows
-        done = run("--lives", "30", "--seed", str(seed), *options)
+    for seed in (first, *(each for each in range(1, 9) if each != first)):  # not every run reaches it
+        done = run("--lives", "30", "--seed", str(seed), *chosen, *options)
         said += done.stdout + done.stderr
         if done.returncode:
             break
-    assert done.returncode == 1 and "Failing test case" in done.stderr and "InvalidArgument" not in done.stderr, said
+    assert done.returncode == 1 and "Failing test case" in done.stderr, said
+    # By the machine, or by the store: an error of another kind is one of the defect's own, and shows nothing.
+    assert re.search(r"^(AssertionError\b|orbitmq\.errors\.)", done.stderr, re.MULTILINE), said
 
 
 @pytest.mark.parametrize("lie", LIES)
 def test_a_disk_that_lies_is_caught(lie: str) -> None:
-    expect_caught("--no-later", "--no-failures", "--no-retention", "--lie", lie, first=SOONER.get(lie, 1))
+    expect_caught(OF_LIES, "--no-later", "--no-failures", "--no-retention", "--lie", lie, first=SOONER.get(lie, 1))
 
 
 @pytest.mark.parametrize("old", OLD)
@@ -88,4 +101,4 @@ def test_code_with_a_defect_is_caught(old: str) -> None:
     # A start ignores a note that says more than the log. That loses only what retention has removed from the log.
     others = ["--no-failures"] if old == "noted_too_soon" else ["--no-retention"]
     others += ["--no-failures"] if old in LATER_DEEDS else ["--no-later"]
-    expect_caught("--old", old, *others, first=SOONER.get(old, 1))
+    expect_caught(OF_DEFECTS[old], "--old", old, *others, first=SOONER.get(old, 1))
