@@ -22,8 +22,7 @@ import orbitmq
 from tests.actors.gateway_asked import Asked
 from tests.actors.remoting_client import HEARTBEAT, Remote, damaged
 from tests.native.remoting_model import BINARY, FIELDS_MAX, JSON
-from tests.trees import actors, small_broker
-from tests.waiting import until
+from tests.trees import actors, indexed, small_broker
 
 TOPICS = (
     "t",
@@ -287,7 +286,7 @@ def run(broker: orbitmq.Broker, generator: Generator, asked: Asked, count: int) 
         assert actors(broker)["gateway"].pid == pid, "the gateway has died"
     with Remote(listens) as remote:
         assert remote.ask(HEARTBEAT, b"{}").code == 0
-    until(lambda: (seen := broker.status().positions).reput == seen.wrote, "reput")
+    indexed(broker)
     told["stored"] = asked.judge(Path(broker.status().store))
     return told
 

@@ -14,7 +14,7 @@ import pytest
 from orbitmq.store import config, positions
 from orbitmq.store.layout import StoreLayout
 from orbitmq.store.recovery.fallbacks import fallbacks
-from tests.trees import kill, small_broker
+from tests.trees import indexed, kill, small_broker
 from tests.waiting import until
 
 
@@ -24,7 +24,7 @@ def stored(root: Path) -> StoreLayout:
         with small_broker(root) as broker:
             broker.create_topic("t", at)
             broker.producer().send_batch("t", [b"x"] * 10, queue=0)
-            until(lambda: broker.status().positions.reput == broker.status().positions.wrote, "the queue to have them")
+            indexed(broker)
             with broker.consumer(f"g{at}", ["t"]) as consumer:
                 consumer.seek("t", 0, at)
                 consumer.commit()

@@ -23,7 +23,7 @@ from tests.actors.pop_client import ACK, BATCH_ACK, NOTIFICATION, POLLING_INFO, 
 from tests.actors.remoting_client import CLUSTER, HEARTBEAT, PULL, QUERY_OFFSET, ROUTE, SEND_V2, UNREGISTER, Remote, records
 from tests.actors.remoting_kinds import Signing
 from tests.native.remoting_model import BINARY, JSON
-from tests.trees import kill, small_broker
+from tests.trees import indexed, kill, small_broker
 from tests.waiting import until
 
 RULES = """\
@@ -88,7 +88,7 @@ def test_what_an_account_may_do(broker: orbitmq.Broker, form: int) -> None:
         assert refused(producer.send("other", b"two"), "No default permission for topic:other")
         assert refused(producer.pull("t", 0, 0), "No default permission for topic:t")
         assert refused(consumer.send("t", b"three"), "No default permission for topic:t")
-        until(lambda: broker.status().positions.reput == broker.status().positions.wrote, "reput")
+        indexed(broker)
         assert len(records(consumer.pull("t", 0, 0).body)) == 1
         other = {**consumer.pull_fields("t", 0, 0), "consumerGroup": "others"}
         assert refused(consumer.ask(PULL, **other), "No default permission for group:others")
@@ -114,7 +114,7 @@ def test_who_has_no_key(broker: orbitmq.Broker) -> None:
 
 def stored(broker: orbitmq.Broker) -> int:
     """Messages, of all topics."""
-    until(lambda: broker.status().positions.reput == broker.status().positions.wrote, "reput")
+    indexed(broker)
     return sum(queue.max_offset for known in broker.status().topics for queue in known.queues)
 
 

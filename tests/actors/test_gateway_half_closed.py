@@ -257,7 +257,7 @@ def test_a_new_gateway(broker: orbitmq.Broker, seed: int, kept: str) -> None:
     due = {int(each.fields["queueOffset"]): each.opaque - 1 for each in said}
     with broker.consumer(None, topics=[kept], start="earliest") as consumer:
         stored = dict[int, bytes]()
-        until(lambda: broker.status().positions.reput == broker.status().positions.wrote, "reput")
+        indexed(broker)
         while some := consumer.poll_batch(timeout=0.0):
             stored |= {each.offset: bytes(each.body) for each in some}
     assert len(set(stored.values())) == len(stored)

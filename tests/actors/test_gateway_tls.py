@@ -24,7 +24,7 @@ import orbitmq
 from orbitmq.errors import SettingError
 from tests.actors.remoting_client import CLUSTER, ROUTE, SEND_V2, Remote, records
 from tests.actors.remoting_kinds import CERTIFICATES, Secure, copied_certificate
-from tests.trees import actors, kill, small_broker
+from tests.trees import actors, indexed, kill, small_broker
 from tests.waiting import WATCHDOG_S, until
 
 SUCCESS, SYSTEM_ERROR = 0, 1
@@ -61,7 +61,7 @@ def test_both_on_one_port(broker: orbitmq.Broker) -> None:
     with Secure(listens(broker)) as secure, Remote(listens(broker)) as plain:
         for body in bodies:
             assert secure.send("t", body).code == SUCCESS and plain.send("t", body).code == SUCCESS
-        until(lambda: broker.status().positions.reput == broker.status().positions.wrote, "reput")
+        indexed(broker)
         pulled = [asker.pull("t", 0, 0).body for asker in (secure, plain)]
         assert pulled[0] == pulled[1] and len(records(pulled[0])) == 2 * len(bodies)
         here = listens(broker).encode()

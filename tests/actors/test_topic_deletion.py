@@ -19,7 +19,7 @@ from orbitmq.store.layout import StoreLayout
 from orbitmq.store.verify.verify import verify
 from tests.actors.test_group_changes import EACH, begin, fill, kill_tree, read
 from tests.actors.test_topic_changes import held
-from tests.trees import SMALL, actors, everything, kill, small_broker
+from tests.trees import SMALL, actors, everything, indexed, kill, small_broker
 from tests.waiting import WATCHDOG_S, until
 
 
@@ -168,7 +168,7 @@ def test_files_that_are_made_late_go_too(tmp_path: Path, late: str) -> None:
         finally:
             os.kill(actors(broker)[late].pid, signal.SIGCONT)
         assert pendings[-1].result(WATCHDOG_S).offset == EACH - 1
-        until(lambda: broker.status().positions.reput == broker.status().positions.wrote, "reput")
+        indexed(broker)
         until(lambda: purged.load(StoreLayout.at(tmp_path)).ends == {"t": {0: EACH}}, "the coordinator")
         until(lambda: not (queues / "t").exists(), "reput to remove the files")
         broker.create_topic("t", 1)
@@ -195,7 +195,7 @@ def test_a_delayed_message_of_a_deleted_topic(tmp_path: Path) -> None:
         broker.delete_topic("t")
         with broker.consumer(None, ["u"]) as consumer:
             assert read(consumer, 1) == [b"delayed"]
-        until(lambda: broker.status().positions.reput == broker.status().positions.wrote, "reput")
+        indexed(broker)
         broker.create_topic("t", 1)
         assert held(broker) == [(0, 0)]
 

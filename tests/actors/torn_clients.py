@@ -22,7 +22,7 @@ from tests.actors.gateway_fuzz import resident
 from tests.actors.remoting_client import PULL, SEND_V2, Remote, Said, records
 from tests.actors.remoting_kinds import CERTIFICATES, Secure
 from tests.actors.tearing_proxy import TearingProxy
-from tests.trees import actors, small_broker
+from tests.trees import actors, indexed, small_broker
 from tests.waiting import WATCHDOG_S, until
 
 TOPIC, QUEUES = "torn", 3
@@ -210,7 +210,7 @@ class Rounds:
         self._rest()
         with Remote(self._broker.status().listens) as remote:
             assert remote.send(TOPIC, BARRIER).code == SUCCESS  # stored behind all that came before it
-        until(lambda: (seen := self._broker.status().positions).reput == seen.wrote, "reput")
+        indexed(self._broker)
         known = next(found for found in self._broker.status().topics if found.name == TOPIC)
         while sum(map(len, self.stored)) < sum(queue.max_offset for queue in known.queues):
             batch = self._consumer.poll_batch(60, timeout=WATCHDOG_S)

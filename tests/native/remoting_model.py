@@ -75,7 +75,8 @@ def write_json(header: Header) -> bytes:
         told["extFields"] = {_text(name): _text(value) for name, value in header.fields.items()}
     line = json.dumps({key: told[key] for key in sorted(told)}, ensure_ascii=False, separators=(",", ":"))
     for letter, code in (("\\n", 10), ("\\r", 13), ("\\t", 9), ("\\b", 8), ("\\f", 12)):
-        line = re.sub(rf"(?<!\\)((?:\\\\)*){re.escape(letter)}", rf"\g<1>\\u{code:04x}", line)
+        if letter in line:
+            line = re.sub(rf"(?<!\\)((?:\\\\)*){re.escape(letter)}", rf"\g<1>\\u{code:04x}", line)
     return line.encode(errors="surrogateescape")
 
 
@@ -162,6 +163,8 @@ def _plain(value: object) -> bytes:
 
 def _bytes(text: str) -> bytes:
     """Bytes that are not UTF-8 pass; half a pair that \\u named becomes '?'."""
+    if text.isascii():
+        return text.encode()
     return "".join("?" if "\ud800" <= c <= "\udfff" and not "\udc80" <= c <= "\udcff" else c for c in text).encode(
         errors="surrogateescape"
     )
