@@ -37,7 +37,7 @@ MODULES = {
     ],
     "tests.tables.exporting": [],
 }
-FILES = {ROOT / "tests" / "crash" / name for name in ("worker.py", "commit_worker.py")}
+FILES = {ROOT / "tests" / name for name in ("crash/worker.py", "crash/commit_worker.py", "power/program.py")}
 COLD = "ORBITMQ_COLD_STARTS"
 ROOM_FOR_A_NAME = "." * 2000  # processes show their names where the arguments stood
 PR_SET_CHILD_SUBREAPER = 36

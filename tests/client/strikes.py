@@ -47,6 +47,10 @@ def _places(code: CodeType) -> frozenset[int]:
     return frozenset(each.offset for each in dis.get_instructions(code) if each.opname.startswith(HEEDING))
 
 
+# By code, of this process.
+_KNOWN: dict[CodeType, frozenset[int]] = {}
+
+
 @contextmanager
 def handler() -> Iterator[None]:
     def strike(*_: object) -> None:
@@ -64,23 +68,29 @@ def struck_at(number: int, work: Callable[[], Any]) -> tuple[bool, bool]:
     exception came out (a finalizer's does not)."""
     assert threading.current_thread() is threading.main_thread()
     count = 0
-    places: dict[CodeType, frozenset[int]] = {}
 
     def trace(frame: FrameType, event: str, argument: object) -> Any:
-        nonlocal count
-        code = frame.f_code
-        if code not in places:
-            places[code] = _places(code)
-        if not places[code]:
+        """Of a call. What is done at each bytecode looks nothing up."""
+        places = _KNOWN.get(frame.f_code)
+        if places is None:
+            places = _KNOWN[frame.f_code] = _places(frame.f_code)
+        if not places:
             return None
         frame.f_trace_opcodes = True
         frame.f_trace_lines = False
-        if event == "opcode" and frame.f_lasti in places[code]:
-            count += 1
-            if count == number:
-                sys.settrace(None)  # the next call of this function would be such a place too
-                _ = _TRIPPED.trip
-        return trace
+        return at_bytecode(places)
+
+    def at_bytecode(places: frozenset[int]) -> Callable[[FrameType, str, object], Any]:
+        def trace_on(frame: FrameType, event: str, argument: object) -> Any:
+            nonlocal count
+            if event == "opcode" and frame.f_lasti in places:
+                count += 1
+                if count == number:
+                    sys.settrace(None)  # the next call of this function would be such a place too
+                    _ = _TRIPPED.trip
+            return trace_on
+
+        return trace_on
 
     try:
         sys.settrace(trace)

@@ -8,6 +8,7 @@ import os
 import queue
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import closing
 from itertools import islice
 from pathlib import Path
@@ -26,7 +27,14 @@ from tests.trees import small_broker
 SOME = 3_000
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module", autouse=True)
+def java_is_quick(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("JAVA_HOME", str(quick_java(tmp_path_factory.mktemp("java"))))
+        yield
+
+
+@pytest.fixture(scope="module")
 def client(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the client's jars."""
     try:
@@ -40,11 +48,10 @@ def test_the_whole_of_it(tmp_path: Path, client: Path) -> None:
     """The jars are fetched anew, from where they are kept."""
     runtime = tmp_path / "run"
     runtime.mkdir(mode=0o700)
-    (tmp_path / "java").mkdir()
     command = [sys.executable, "-m", "orbitmq.cli.quickstart", "--folder", str(tmp_path / "quick"), "--flights", str(SOME)]
     done = subprocess.run(
         [*command, "--remote"],
-        env={**os.environ, "XDG_RUNTIME_DIR": str(runtime), "JAVA_HOME": str(quick_java(tmp_path / "java"))},
+        env={**os.environ, "XDG_RUNTIME_DIR": str(runtime)},
         capture_output=True,
         text=True,
         stdin=subprocess.DEVNULL,

@@ -9,6 +9,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 SHIM = ROOT / "build" / "power" / "shim.so"
+PROGRAM = ROOT / "tests" / "power" / "program.py"
 
 
 def build() -> None:
@@ -19,10 +20,14 @@ def build() -> None:
     fresh.rename(SHIM)
 
 
+def environment() -> dict[str, str]:
+    """Of a process that runs the program."""
+    return {**os.environ, "LD_PRELOAD": str(SHIM), "PYTHONPATH": str(ROOT)}
+
+
 def main(arguments: list[str]) -> None:
     build()
-    environment = {**os.environ, "LD_PRELOAD": str(SHIM), "PYTHONPATH": str(ROOT)}
-    os.execve(sys.executable, [sys.executable, str(ROOT / "tests/power/program.py"), *arguments], environment)
+    os.execve(sys.executable, [sys.executable, str(PROGRAM), *arguments], environment())
 
 
 if __name__ == "__main__":

@@ -12,18 +12,23 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from tests.power.old_code import LATER_DEEDS, OLD
+from tests.power.run import PROGRAM, build, environment
 
 pytestmark = pytest.mark.timeout(1200)
-RUN = Path(__file__).with_name("run.py")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def shim() -> None:
+    build()
 
 
 def run(*options: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, str(RUN), *options], capture_output=True, text=True, check=False)
+    command = [sys.executable, str(PROGRAM), *options]
+    return subprocess.run(command, env=environment(), capture_output=True, text=True, check=False)
 
 
 # Options of each run, and the least numbers of cuts, of files that retention removed, and of failed syncs. Images are kept in
