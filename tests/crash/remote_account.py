@@ -19,7 +19,7 @@ from tests.waiting import until
 Message = tuple[int, ...]
 PLAIN_HOST = "127.0.0.2"
 POPPING = "popping"  # the group that pops
-INVISIBLE_MS = 5000
+INVISIBLE_MS = 1500
 ACCOUNT, SECRET = "the-crowd", "of-the-crowd"
 RULES = f"""\
 globalWhiteRemoteAddresses: [{PLAIN_HOST}]

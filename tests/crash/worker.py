@@ -54,7 +54,7 @@ CHAIN = (1, 2, 3)  # stages
 SEALED = "sealed"  # nobody may write to it
 GROUP = "share"
 SIDE_GROUP = "side"
-SPARE = "spare"
+SPARES = ("spare", "spare", "spare", "rest", "rest", "long-rest")  # topics that are made and deleted; some stay so for a while
 WORK_GROUP = "toil"
 WORK_WANTED = "KEYS IS NULL OR KEYS NOT ENDSWITH '7'"  # what toil and fail ask for
 FAIL_GROUP = "fail"
@@ -514,7 +514,7 @@ def stir(name: str, path: Path, who: int, seed: int) -> None:
                         client.status()
                     case 5:
                         with suppress(errors.UnknownGroup, errors.GroupInUse, errors.UnknownTopic, errors.Full):
-                            _look_after(client)
+                            _look_after(client, rng.choice(SPARES))
                     case 6:
                         with suppress(errors.GroupInUse, errors.UnknownTopic):
                             _work_and_consume(client)
@@ -522,14 +522,15 @@ def stir(name: str, path: Path, who: int, seed: int) -> None:
                         _break_protocol(client)
 
 
-def _look_after(client: orbitmq.Client) -> None:
-    """The group whose messages are counted gets some of them again; a group and a topic beside it are changed in every way."""
+def _look_after(client: orbitmq.Client, spare: str) -> None:
+    """The group whose messages are counted gets some of them again; a group and a topic beside it are changed in every way.
+    spare: a topic that is made, and deleted: reput removes its queues if nobody makes it again within a second or two."""
     client.purge_topic(SIDE)
     client.set_permissions(SIDE, read=True, write=True)
-    client.create_topic(SPARE, 1)
+    client.create_topic(spare, 1)
     with client.producer(window=64, message_max=MESSAGE_MAX, timeout=TIMEOUT_S) as sender:
-        sender.send(SPARE, b"x")
-    client.delete_topic(SPARE)
+        sender.send(spare, b"x")
+    client.delete_topic(spare)
     client.reset_group(GROUP, "-20")
     client.unlock_queues(SIDE_GROUP, client.lock_queues(SIDE_GROUP, [(SIDE, 0)], "stir"), "stir")
     with client.consumer(SIDE_GROUP, [SIDE]):
