@@ -21,7 +21,7 @@ class Offsets:
         if offset is None and self._whole(topic, int(queue)):
             offset = 0
         if offset is None:
-            return Answer(QUERY_NOT_FOUND, f"the group {group} has no offset in queue {queue} of {topic}")
+            return Answer(QUERY_NOT_FOUND, "Not found, V3_0_6_SNAPSHOT maybe this group consumer boot first")
         return Answer(fields={"offset": str(offset)})
 
     def _commit(self, request: Request) -> Answer:
@@ -44,7 +44,8 @@ class Offsets:
         return next((offset for name, number, offset in offsets if (name, number) == (topic, queue)), None)
 
     def _whole(self, topic: str, queue: int) -> bool:
+        """Also of a queue that there is not, as with RocketMQ."""
         known = self._host.topics.find(topic)
         if known is None or not 0 <= queue < known.queues:
-            return False
+            return True
         return self._host.topics.bounds(known.first_slot + queue).minimum == 0

@@ -54,12 +54,12 @@ class Rare:
             return self._refuse(request)
         try:
             return known(request)
+        except (OrbitError, OSError) as error:  # before the others: some errors of ours are a ValueError, too
+            return Answer(SYSTEM_ERROR, str(error))
         except KeyError as error:
             return Answer(SYSTEM_ERROR, f"the request has no field {error}")
         except (ValueError, OverflowError) as error:
             return Answer(SYSTEM_ERROR, f"the request has a field that cannot be read: {error}")
-        except (OrbitError, OSError) as error:
-            return Answer(SYSTEM_ERROR, str(error))
 
     def commit(self, group: str, offsets: list[tuple[str, int, int]]) -> None:
         """What members of the group have committed with pulls: topic, queue, offset."""

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from orbitmq.errors import OrbitError
 from orbitmq.remoting.host import Host
-from orbitmq.remoting.request import AGAIN, TOPIC_NOT_EXIST, Answer, Answers, Request
+from orbitmq.remoting.request import AGAIN, NO_PERMISSION, SYSTEM_ERROR, TOPIC_NOT_EXIST, Answer, Answers, Request
 from orbitmq.remoting.send_backs import RETRY, prepare_group
 from orbitmq.remoting.template_topic import TEMPLATE, queues_of
+from orbitmq.remoting.topic_fault import topic_fault
+from orbitmq.shm.reply_topic import REPLY_TOPIC
 from orbitmq.shm.topic_name import how_to_make, reserved_topic
 from orbitmq.store.delays import DELAY_TOPIC, TIMER_TOPIC
 from orbitmq.store.halves import OP_TOPIC
 
 REPLIES = (324, 325)
 PREPARED = 4  # in sysFlag: of a half message
+REGION = {"MSG_REGION": "DefaultRegion", "TRACE_ON": "true"}  # of each answer to a send
 
 # By the property that asks for it: where the message waits.
 _WAITING = {
@@ -42,9 +45,14 @@ class Sends:
         if group != topic:  # given back, with what it was
             return prepare_group(self._host, group)
         if self._host.topics.find(topic) is None:
+            fault, reserved = topic_fault(topic), reserved_topic(topic)
+            if fault is not None:
+                return Answer(SYSTEM_ERROR, fault, REGION)
+            if reserved is not None and topic != REPLY_TOPIC:
+                return Answer(NO_PERMISSION, f"Sending message to topic[{topic}] is forbidden.\n{reserved}", REGION)
             template = request.fields.get("defaultTopic" if long else "c")
-            if not self._host.creates or template != TEMPLATE.name or reserved_topic(topic) is not None:
-                return Answer(TOPIC_NOT_EXIST, f"the topic {topic} does not exist; {how_to_make(topic)}")
+            if not self._host.creates or template != TEMPLATE.name or reserved is not None:
+                return Answer(TOPIC_NOT_EXIST, f"topic[{topic}] not exist, apply first please!\n{how_to_make(topic)}", REGION)
             self._make(topic, queues_of(request.fields["defaultTopicQueueNums" if long else "d"]))
         properties, flag = ("properties", "sysFlag") if long else ("i", "f")
         for name in _waiting(request.fields.get(properties, ""), request.fields.get(flag, "0")):

@@ -95,3 +95,15 @@ void gateway_refuse(struct gateway *gateway, const struct gateway_asker *asker, 
     gateway_begin(gateway, code, remark);
     gateway_finish(gateway, asker, NULL, 0);
 }
+
+void gateway_add_region(struct remoting_header *answer)
+{
+    gateway_add_text(answer, "MSG_REGION", "DefaultRegion");
+    gateway_add_text(answer, "TRACE_ON", "true");
+}
+
+void gateway_refuse_send(struct gateway *gateway, const struct gateway_asker *asker, int32_t code, const char *remark)
+{
+    gateway_add_region(gateway_begin(gateway, code, remark));
+    gateway_finish(gateway, asker, NULL, 0);
+}

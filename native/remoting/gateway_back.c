@@ -119,7 +119,7 @@ enum gateway_served gateway_send_again(struct gateway *gateway, const struct gat
                             : wanted->tries < 0                         ? "its reconsume times are no number from 0 on"
                                                                         : gateway_refusal(wanted, &code);
     if (why) {
-        gateway_refuse(gateway, asker, code, why);
+        gateway_refuse_send(gateway, asker, code, why);
         return GATEWAY_SERVED;
     }
     if (!has_topics(gateway, retry_after(wanted->name, RETRY_PREFIX), &wanted->index))
@@ -142,7 +142,7 @@ enum gateway_served gateway_send_again(struct gateway *gateway, const struct gat
     case SENDER_OK:
         break;
     case SENDER_TOO_LARGE:
-        gateway_refuse(gateway, asker, GATEWAY_ILLEGAL, "the message is larger than the broker accepts (message_max)");
+        gateway_refuse_send(gateway, asker, GATEWAY_ILLEGAL, "the message is larger than the broker accepts (message_max)");
         return GATEWAY_SERVED;
     default:
         return GATEWAY_STALLED;

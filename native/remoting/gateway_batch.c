@@ -82,14 +82,14 @@ enum gateway_served gateway_send_batch(struct gateway *gateway, const struct gat
     if (!why)
         why = refusal(gateway, wanted, own, body, &count, &room);
     if (why) {
-        gateway_refuse(gateway, asker, GATEWAY_ILLEGAL, why);
+        gateway_refuse_send(gateway, asker, GATEWAY_ILLEGAL, why);
         return GATEWAY_SERVED;
     }
     switch (sender_open_atomic(sender, count, (uint32_t)room)) {
     case SENDER_OK:
         break;
     case SENDER_TOO_LARGE:
-        gateway_refuse(gateway, asker, GATEWAY_ILLEGAL, "the batch is larger than the broker accepts");
+        gateway_refuse_send(gateway, asker, GATEWAY_ILLEGAL, "the batch is larger than the broker accepts");
         return GATEWAY_SERVED;
     default:
         return GATEWAY_STALLED;

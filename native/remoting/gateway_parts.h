@@ -249,6 +249,9 @@ void gateway_write(struct gateway *gateway, struct connection *connection, uint8
 /* The connection is looked at when this round ends. */
 void gateway_mark(struct gateway *gateway, struct connection *connection);
 void gateway_refuse(struct gateway *gateway, const struct gateway_asker *asker, int32_t code, const char *remark);
+/* A send: with the fields that RocketMQ's answers to sends have in any case. */
+void gateway_refuse_send(struct gateway *gateway, const struct gateway_asker *asker, int32_t code, const char *remark);
+void gateway_add_region(struct remoting_header *answer);
 /* A number as a field's value; the text is the caller's. */
 struct gateway_number { char text[24]; };
 void gateway_add_number(struct remoting_header *answer, const char *name, int64_t value, struct gateway_number *number);

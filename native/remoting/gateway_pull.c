@@ -3,6 +3,7 @@
 #include "base/crash_point.h"
 #include "remoting/gateway_parts.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 
 #define PULL_MOST 32u          /* messages in one answer, as RocketMQ gives from memory */
@@ -112,24 +113,32 @@ bool gateway_serve_pull(struct gateway *gateway, struct gateway_pull *pull, bool
     return true;
 }
 
-/* The queue that a request names by topic and queueId; false: it was answered that there is none. */
+/* The queue that a request names by topic and queueId; false: it was answered, in RocketMQ's words, that there is none. */
 static bool find_queue(struct gateway *gateway, const struct gateway_asker *asker, const struct remoting_header *header, uint32_t *slot)
 {
-    int64_t queue;
+    int64_t queue = -1;
     uint32_t index;
-    const struct topic_entry *const topic = gateway_topic(gateway, remoting_field(header, "topic"), &index);
+    char text[320];
+    const struct slice name = remoting_field(header, "topic");
+    const struct topic_entry *const topic = gateway_topic(gateway, name, &index);
+    const int size = name.size < TOPIC_NAME_MAX ? (int)name.size : TOPIC_NAME_MAX;
+    const char *const said = name.size ? (const char *)name.data : "";
     if (!topic) {
-        gateway_refuse(gateway, asker, GATEWAY_NO_TOPIC, "the topic does not exist");
+        snprintf(text, sizeof text, "topic[%.*s] not exist, apply first please!", size, said);
+        gateway_refuse(gateway, asker, GATEWAY_NO_TOPIC, text);
         return false;
     }
     /* relaxed, both: single words that change independently */
     if (!(atomic_load_explicit(&topic->perm, memory_order_relaxed) & PERM_READ)) {
-        gateway_refuse(gateway, asker, GATEWAY_NO_PERMISSION, "the topic may not be read");
+        snprintf(text, sizeof text, "the topic[%.*s] pulling message is forbidden", size, said);
+        gateway_refuse(gateway, asker, GATEWAY_NO_PERMISSION, text);
         return false;
     }
-    if (!remoting_field_number(header, "queueId", &queue) || queue < 0 ||
-        queue >= (int64_t)atomic_load_explicit(&topic->queues, memory_order_relaxed)) {
-        gateway_refuse(gateway, asker, GATEWAY_SYSTEM_ERROR, "the topic has no queue of this number");
+    const uint32_t queues = atomic_load_explicit(&topic->queues, memory_order_relaxed);
+    if (!remoting_field_number(header, "queueId", &queue) || queue < 0 || queue >= (int64_t)queues) {
+        snprintf(text, sizeof text, "queueId[%" PRId64 "] is illegal, topic:[%.*s] topicConfig.readQueueNums:[%u] consumer:[/%s]", queue,
+                 size, said, queues, gateway->connections[asker->connection]->peer);
+        gateway_refuse(gateway, asker, GATEWAY_SYSTEM_ERROR, text);
         return false;
     }
     *slot = topic->first_slot + (uint32_t)queue;
@@ -241,19 +250,24 @@ enum gateway_served gateway_pull(struct gateway *gateway, const struct gateway_a
     return GATEWAY_SERVED;
 }
 
+/* As RocketMQ: of a queue that there is not, both are 0. */
 void gateway_bounds(struct gateway *gateway, const struct gateway_asker *asker, const struct remoting_header *header)
 {
     struct gateway_number number;
-    uint32_t slot;
-    uint64_t min, max;
-    if (!find_queue(gateway, asker, header, &slot))
-        return;
-    const int64_t cursor = gateway_cursor(gateway, slot);
+    int64_t queue;
+    uint32_t index;
+    uint64_t min = 0, max = 0;
+    const struct topic_entry *const topic = gateway_topic(gateway, remoting_field(header, "topic"), &index);
+    /* relaxed: queues only grow */
+    const bool found = topic && remoting_field_number(header, "queueId", &queue) && queue >= 0 &&
+                       queue < (int64_t)atomic_load_explicit(&topic->queues, memory_order_relaxed);
+    const int64_t cursor = found ? gateway_cursor(gateway, topic->first_slot + (uint32_t)queue) : 0;
     if (cursor < 0) {
         gateway_refuse(gateway, asker, GATEWAY_SYSTEM_ERROR, "the gateway has no memory for another queue");
         return;
     }
-    reader_bounds(gateway->reader, (uint32_t)cursor, &min, &max);
+    if (found)
+        reader_bounds(gateway->reader, (uint32_t)cursor, &min, &max);
     struct remoting_header *const answer_header = gateway_begin(gateway, GATEWAY_SUCCESS, NULL);
     gateway_add_number(answer_header, "offset", (int64_t)(header->code == GATEWAY_MAX_OFFSET ? max : min), &number);
     gateway_finish(gateway, asker, NULL, 0);

@@ -63,7 +63,7 @@ static void refuse(struct gateway *gateway, const struct gateway_sent *sent, uin
     char text[160];
     if (sent->count > 1)
         snprintf(text, sizeof text, "nothing of the batch is stored, because of its message %u: %s", index + 1, how->why);
-    gateway_refuse(gateway, &sent->asker, how->code, sent->count > 1 ? text : how->why);
+    (sent->back ? gateway_refuse : gateway_refuse_send)(gateway, &sent->asker, how->code, sent->count > 1 ? text : how->why);
 }
 
 /* The id of a stored message: the address that readers of it may dial, and its place. Returns what is behind it. */
@@ -99,8 +99,7 @@ static void tell(struct gateway *gateway, const struct gateway_sent *sent, int32
         gateway_add_text(answer, "duplicate", "true"); /* RocketMQ's clients do not look for it */
     if (sent->id_size)
         remoting_field_add(answer, "transactionId", (struct slice){sent->id, sent->id_size});
-    gateway_add_text(answer, "MSG_REGION", "DefaultRegion");
-    gateway_add_text(answer, "TRACE_ON", "true");
+    gateway_add_region(answer);
     gateway_finish(gateway, &sent->asker, NULL, 0);
 }
 

@@ -14,6 +14,7 @@
 #include "format/retry.h"
 #include "remoting/gateway_send.h"
 
+#include <stdio.h>
 #include <strings.h>
 
 #define MULTI_TAGS 0x2 /* in sysFlag; nobody reads it */
@@ -150,7 +151,7 @@ static enum gateway_served send_one(struct gateway *gateway, const struct gatewa
     if (!why && before && way.delay_level == SEND_HALF)
         why = "the message of a transaction has no dedupId";
     if (why) {
-        gateway_refuse(gateway, asker, GATEWAY_ILLEGAL, why);
+        gateway_refuse_send(gateway, asker, GATEWAY_ILLEGAL, why);
         return GATEWAY_SERVED;
     }
     if (gateway_lacks(gateway, asker, way.topic))
@@ -175,7 +176,7 @@ static enum gateway_served send_one(struct gateway *gateway, const struct gatewa
     case SENDER_OK:
         break;
     case SENDER_TOO_LARGE:
-        gateway_refuse(gateway, asker, GATEWAY_ILLEGAL, "the message is larger than the broker accepts (message_max)");
+        gateway_refuse_send(gateway, asker, GATEWAY_ILLEGAL, "the message is larger than the broker accepts (message_max)");
         return GATEWAY_SERVED;
     default:
         return GATEWAY_STALLED;
@@ -194,6 +195,14 @@ static enum gateway_served send_one(struct gateway *gateway, const struct gatewa
     return GATEWAY_SERVED;
 }
 
+/* In RocketMQ's words, and on a line of its own why. */
+static void refuse_reserved(struct gateway *gateway, const struct gateway_asker *asker, const struct gateway_wanted *wanted, const char *why)
+{
+    char text[512];
+    snprintf(text, sizeof text, "Sending message to topic[%.*s] is forbidden.\n%s", (int)wanted->name.size, (const char *)wanted->name.data, why);
+    gateway_refuse_send(gateway, asker, GATEWAY_NO_PERMISSION, text);
+}
+
 enum gateway_served gateway_send(struct gateway *gateway, const struct gateway_asker *asker, const struct remoting_header *header,
                                  const uint8_t *data, uint32_t size)
 {
@@ -201,20 +210,20 @@ enum gateway_served gateway_send(struct gateway *gateway, const struct gateway_a
     const struct slice body = {data, size};
     int32_t code;
     if (!read_wanted(header, &wanted)) {
-        gateway_refuse(gateway, asker, GATEWAY_SYSTEM_ERROR, "the request has no queue id");
+        gateway_refuse_send(gateway, asker, GATEWAY_SYSTEM_ERROR, "the request has no queue id");
         return GATEWAY_SERVED;
     }
     wanted.topic = gateway_topic(gateway, wanted.name, &wanted.index);
     if (!wanted.topic && !gateway->connections[asker->connection]->prepared)
         return GATEWAY_ASKED;
     if (!wanted.topic) {
-        gateway_refuse(gateway, asker, GATEWAY_NO_TOPIC, "the topic does not exist any more");
+        gateway_refuse_send(gateway, asker, GATEWAY_NO_TOPIC, "the topic does not exist any more");
         return GATEWAY_SERVED;
     }
     const bool again = retry_after(wanted.name, RETRY_PREFIX).data && !wanted.batch && !wanted.reply;
     const char *const no_id = refuse_id(&wanted, again);
     if (no_id) {
-        gateway_refuse(gateway, asker, GATEWAY_ILLEGAL, no_id);
+        gateway_refuse_send(gateway, asker, GATEWAY_ILLEGAL, no_id);
         return GATEWAY_SERVED;
     }
     if (again)
@@ -223,8 +232,12 @@ enum gateway_served gateway_send(struct gateway *gateway, const struct gateway_a
     const char *why = reserved_topic_why(wanted.name.data, wanted.name.size);
     if (!why || reserved_topic_of_replies(wanted.name.data, wanted.name.size))
         why = gateway_refusal(&wanted, &code);
+    if (why && code == GATEWAY_NO_PERMISSION) {
+        refuse_reserved(gateway, asker, &wanted, why);
+        return GATEWAY_SERVED;
+    }
     if (why) {
-        gateway_refuse(gateway, asker, code, why);
+        gateway_refuse_send(gateway, asker, code, why);
         return GATEWAY_SERVED;
     }
     struct sender *const sender = &gateway->sender;
@@ -235,7 +248,7 @@ enum gateway_served gateway_send(struct gateway *gateway, const struct gateway_a
     wanted.queue_id = wanted.queue >= 0 ? (uint32_t)wanted.queue : (uint32_t)(sender->submitted % queues);
     const char *const no_reply = wanted.reply ? gateway_form_reply(gateway, &wanted) : NULL;
     if (no_reply) {
-        gateway_refuse(gateway, asker, GATEWAY_ILLEGAL, no_reply);
+        gateway_refuse_send(gateway, asker, GATEWAY_ILLEGAL, no_reply);
         return GATEWAY_SERVED;
     }
     return (wanted.batch ? gateway_send_batch : send_one)(gateway, asker, &wanted, body);

@@ -22,6 +22,17 @@ VERSION = 407  # of the protocol: RocketMQ 4.9.7
 _WINDOWS_S = 10, 60, 600  # over which RocketMQ shows rates
 _SAMPLES = 1000
 _POOLS = "sendThreadPool", "pullThreadPool", "queryThreadPool", "EndTransactionThreadPool"
+# Of every broker of OrbitMQ; mqadmin's exportConfigs wants them.
+_FIXED = {
+    "autoCreateSubscriptionGroup": "true",
+    "brokerRole": "ASYNC_MASTER",
+    "filterServerNums": 0,
+    "messageDelayLevel": "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h",
+    "msgTraceTopicName": "RMQ_SYS_TRACE_TOPIC",
+    "slaveReadEnable": "false",
+    "traceOn": "true",
+    "traceTopicEnable": "false",
+}
 _UNITS = "B", "KiB", "MiB", "GiB", "TiB", "PiB"
 
 
@@ -119,8 +130,11 @@ class Brokers:
             "transactionTimeOut": int(1000 * settings.transaction_timeout_s),
             "transactionCheckInterval": int(1000 * settings.transaction_check_interval_s),
             "transactionCheckMax": settings.transaction_check_max,
+            "useTLS": str(settings.speaks_tls).lower(),
+            **_FIXED,
         }
-        return Answer(fields={}, body=properties_text(values))
+        version = {"counter": 0, "timestamp": int(1000 * self._began_s)}  # settings count from a start on
+        return Answer(fields={"version": compact(version)}, body=properties_text(values))
 
 
 def _pool(name: str) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from orbitmq.remoting.consumers import Consumer, Consumers
 from orbitmq.remoting.heartbeat import Subscription
 from orbitmq.remoting.host import Host
 from orbitmq.remoting.producers import Producers
-from orbitmq.remoting.request import NOT_ONLINE, SYSTEM_ERROR, TOPIC_NOT_EXIST, Answer, Answers, Request
+from orbitmq.remoting.request import NOT_ONLINE, SYSTEM_ERROR, Answer, Answers, Request
 from orbitmq.shm.topic_table import Topic
 from orbitmq.store.index_file import TIME_END
 
@@ -51,7 +51,7 @@ class Connections:
         group = request.fields["producerGroup"]
         clients = self._producers.clients(group)
         if not clients:
-            return Answer(SYSTEM_ERROR, f"the producer group {group} has no connection")
+            return Answer(SYSTEM_ERROR, f"the producer group[{group}] not exist")
         return Answer(body=compact({"connectionSet": self._clients.described(clients)}).encode())
 
     def _reset(self, request: Request) -> Answer:
@@ -61,16 +61,17 @@ class Connections:
         store_ms, force = int(request.fields["timestamp"]), request.fields.get("isForce", "false") == "true"
         topic = self._host.topics.find(name)
         if topic is None:
-            return Answer(TOPIC_NOT_EXIST, f"topic[{name}] not exist")
+            return Answer(SYSTEM_ERROR, f"[reset-offset] reset offset failed, no topic in this broker. topic={name}")
         answered, _ = self._host.ask("committed", group=group)
         committed = {queue: offset for each, queue, offset in answered if each == name}
         missing = [queue for queue in range(topic.queues) if queue not in committed]
         if missing:
-            text = f"the group {group} cannot be reset in {name}: it has committed no offset in queue {missing[0]} yet"
+            text = f"THe consumer group <{group}> not exist\nit has committed no offset in queue {missing[0]} of {name} yet"
             return Answer(SYSTEM_ERROR, text)
         members = self._consumers.clients(group)
         if not members:
-            return _not_online(group)
+            text = f"Consumer not online, so can not reset offset, Group: {group} Topic: {name} Timestamp: {store_ms}"
+            return Answer(NOT_ONLINE, text)
         at = self._offsets_at(topic, store_ms)
         offsets = {(name, queue): at[queue] if force or at[queue] < committed[queue] else committed[queue] for queue in at}
         body = f'{{"offsetTable":{queue_map(self._host.broker, offsets)}}}'.encode()
@@ -90,7 +91,7 @@ class Connections:
 
 
 def _not_online(group: str) -> Answer:
-    return Answer(NOT_ONLINE, f"the consumer group {group} has no member that is connected")
+    return Answer(NOT_ONLINE, f"the consumer group[{group}] not online")
 
 
 def subscription_shown(told: Subscription) -> dict[str, object]:

@@ -7,7 +7,7 @@ from contextlib import closing
 from orbitmq.remoting.admin.log_view import LogView
 from orbitmq.remoting.admin.remote_record import remote_record
 from orbitmq.remoting.host import Host
-from orbitmq.remoting.request import NO_PERMISSION, QUERY_NOT_FOUND, SYSTEM_ERROR, TOPIC_NOT_EXIST, Answer, Answers, Request
+from orbitmq.remoting.request import NO_PERMISSION, QUERY_NOT_FOUND, SYSTEM_ERROR, Answer, Answers, Request
 from orbitmq.shm.topic_table import PERM_READ
 from orbitmq.store.index_file import HITS_MAX, TIME_END
 
@@ -43,7 +43,7 @@ class Messages:
         begin_ms, end_ms = (int(request.fields[field]) for field in ("beginTimestamp", "endTimestamp"))
         topic = self._host.topics.find(name)
         if topic is None:
-            return Answer(TOPIC_NOT_EXIST, f"topic[{name}] not exist")
+            return _no_message()
         if not topic.perm & PERM_READ:
             return Answer(NO_PERMISSION, f"the topic {name} may not be read")
         seen = self._log.positions()
@@ -57,7 +57,7 @@ class Messages:
                     break
                 records.append((message.physical_offset, remote_record(message.record())))
         if not records:
-            return Answer(QUERY_NOT_FOUND, "can not find message, maybe time range not correct", fields)
+            return _no_message()
         return Answer(fields=fields, body=b"".join(record for _, record in sorted(records)))
 
     def _offset_at(self, request: Request) -> Answer:
@@ -78,3 +78,8 @@ class Messages:
             first = self._host.topics.bounds(topic.first_slot + queue).minimum
             found = self._log.message(reader, topic, queue, first)
             return Answer(fields={"timestamp": str(-1 if found is None else found.stored_ms)})
+
+
+def _no_message() -> Answer:
+    fields = {"indexLastUpdateTimestamp": "0", "indexLastUpdatePhyoffset": "0"}
+    return Answer(QUERY_NOT_FOUND, "can not find message, maybe time range not correct", fields)

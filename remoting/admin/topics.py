@@ -10,7 +10,8 @@ from orbitmq.remoting.host import Host
 from orbitmq.remoting.promised_topics import retries_of
 from orbitmq.remoting.request import SYSTEM_ERROR, TOPIC_NOT_EXIST, Answer, Answers, Request
 from orbitmq.remoting.routes import CLUSTER
-from orbitmq.shm.topic_name import kept_topic
+from orbitmq.remoting.topic_fault import topic_fault
+from orbitmq.shm.topic_name import kept_topic, reserved_topic
 from orbitmq.shm.topic_table import PERM_READ_WRITE
 from orbitmq.store.config import load_topics, topic_table
 
@@ -95,6 +96,11 @@ class Topics:
             return Answer(SYSTEM_ERROR, f"the topic {name} cannot have the permission {perm}: 2, 4 and 6 are possible")
         topic = self._host.topics.find(name)
         if topic is None:
+            fault = topic_fault(name)
+            if fault is None and reserved_topic(name) is not None:
+                fault = f"The topic[{name}] is conflict with system topic."
+            if fault is not None:
+                return Answer(SYSTEM_ERROR, fault)
             self._host.ask("create_topic", name=name, queues=write, perm=perm)
             return Answer()
         if topic.queues != write:

@@ -86,7 +86,9 @@ def test_a_topic_is_made_and_changed(broker: orbitmq.Broker, remote: Remote) -> 
         (OWN_TOPIC, {"readQueueNums": 4}, "4 queues to read and 2 to write"),
         (OWN_TOPIC, {"perm": 1}, "permission 1"),
         ("SCHEDULE_TOPIC_XXXX", {}, "SCHEDULE_TOPIC_XXXX"),
-        ("a b", {}, "is not allowed"),
+        ("a b", {}, "illegal characters"),
+        ("a" * 128, {}, "longer than topic max length"),
+        ("", {}, "is blank"),
         (OWN_TOPIC, {"perm": "all"}, "cannot be read"),
         (OWN_TOPIC, {"readQueueNums": 0, "writeQueueNums": 0}, "queues"),
     ],
@@ -96,6 +98,7 @@ def test_changes_that_are_refused(broker: orbitmq.Broker, remote: Remote, name: 
     assert (topic, 2, 6) in before
     said = change(remote, topic if name == OWN_TOPIC else name, 2, **fields)
     assert said.code == SYSTEM_ERROR and said.remark is not None and why in said.remark
+    assert ("cannot be read" in said.remark) == (why == "cannot be read"), "what the coordinator says is told as it is"
     assert shapes(broker) == before
 
 

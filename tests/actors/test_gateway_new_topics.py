@@ -25,7 +25,7 @@ from tests.actors.test_gateway_batches import SEND_BATCH, Entry, body_of
 from tests.native.remoting_model import BINARY, JSON
 from tests.trees import kill, small_broker
 
-SUCCESS, SYSTEM_ERROR, NO_TOPIC, NO_GROUP = 0, 1, 17, 26
+SUCCESS, SYSTEM_ERROR, NO_PERMISSION, NO_TOPIC, NO_GROUP = 0, 1, 16, 17, 26
 TEMPLATE = "TBW102"
 
 
@@ -60,7 +60,7 @@ def test_as_java_s_producer_does(broker: orbitmq.Broker, remote: Remote, topic: 
     assert list(map(bytes, stored(broker, topic))) == [b"first", b"second"]
     assert queues(broker).items() - before.items() == {(topic, 4)}
     assert remote.ask(PULL, **remote.pull_fields(TEMPLATE, 0, 0)).code == NO_TOPIC
-    assert remote.send(TEMPLATE, b"x").code == NO_TOPIC
+    assert remote.send(TEMPLATE, b"x").code == NO_PERMISSION
 
 
 @pytest.mark.parametrize(("wanted", "made"), [(1, 1), (8, 8), (100, 8), (0, 1), (-1, 1)])
@@ -88,7 +88,7 @@ REFUSED: list[tuple[str, dict[str, object], int]] = [
     ("a b", {}, SYSTEM_ERROR),
     ("x" * 128, {}, SYSTEM_ERROR),
     ("%RETRY%a b", {}, NO_GROUP),
-    ("%DLQ%group", {}, NO_TOPIC),
+    ("%DLQ%group", {}, NO_PERMISSION),
 ]
 
 
@@ -107,7 +107,7 @@ def test_refused(
 def test_no_send_makes_a_topic_of_the_broker(broker: orbitmq.Broker, remote: Remote, name: str) -> None:
     """Which is there once a message has waited, or a transaction was begun."""
     said = remote.ask(SEND_V2, b"x", **remote.send_fields(name, 0))
-    assert (said.code, bool(said.remark)) == (NO_TOPIC, True), said
+    assert (said.code, bool(said.remark)) == (NO_PERMISSION, True), said
     assert queues(broker) == {}
     assert remote.send("good", b"x").code == SUCCESS
 

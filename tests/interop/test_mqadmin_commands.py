@@ -34,6 +34,7 @@ COMMANDS = {
     "cleanExpiredCQ": ("-b", ADDRESS),
     "cleanUnusedTopic": ("-c", CLUSTER),
     "exportMetadata": ("-c", CLUSTER, "-f", FOLDER),
+    "exportConfigs": ("-c", CLUSTER, "-f", FOLDER),
 }
 
 

@@ -33,7 +33,7 @@ def provide() -> Toolchain:
     """Fetches and compiles what is missing. Raises: MavenError."""
     java = maven.tool("java", "Java (default-jre-headless)")
     version = os.environ.get("ROCKETMQ_VERSION", "")
-    sources = [SOURCES / "Judge.java", SOURCES / "Signed.java"]
+    sources = [SOURCES / f"{name}.java" for name in ("Judge", "Encoder", "Signed")]
     return Toolchain(java, maven.rocketmq(KEPT, SOURCES / "pom.xml", sources, version))
 
 

@@ -1,5 +1,5 @@
-"""The program that cuts the power is forked from a process that has imported it; what it changes of the code, and its shim's hooks,
-are its own."""
+"""The program that cuts the power is forked from a process that has imported it; what it changes of the code, and its shim's
+hooks, are its own."""
 
 from __future__ import annotations
 

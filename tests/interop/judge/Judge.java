@@ -166,6 +166,8 @@ public final class Judge {
                 return came(order.getString("member"));
             case "quit":
                 return quit(order.getString("member"));
+            case "encode":
+                return Encoder.encode(order);
             case "askSigned":
                 return Signed.ask(order);
             case "sendSigned":
