@@ -121,7 +121,7 @@ static bool find_queue(struct gateway *gateway, const struct gateway_asker *aske
     char text[320];
     const struct slice name = remoting_field(header, "topic");
     const struct topic_entry *const topic = gateway_topic(gateway, name, &index);
-    const int size = name.size < TOPIC_NAME_MAX ? (int)name.size : TOPIC_NAME_MAX;
+    const int size = name.size < TOPIC_NAME_MAX ? (int)name.size : (int)TOPIC_NAME_MAX;
     const char *const said = name.size ? (const char *)name.data : "";
     if (!topic) {
         snprintf(text, sizeof text, "topic[%.*s] not exist, apply first please!", size, said);
@@ -214,7 +214,7 @@ static void gather(struct gateway *gateway, const struct remoting_header *header
 static void refuse_paused(struct gateway *gateway, const struct gateway_asker *asker, struct slice group)
 {
     char text[320];
-    const int size = group.size < SEND_GROUP_MAX ? (int)group.size : SEND_GROUP_MAX;
+    const int size = group.size < SEND_GROUP_MAX ? (int)group.size : (int)SEND_GROUP_MAX;
     snprintf(text, sizeof text, "subscription group no permission, %.*s", size, (const char *)group.data);
     gateway_refuse(gateway, asker, GATEWAY_NO_PERMISSION, text);
 }
