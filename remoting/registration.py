@@ -92,7 +92,7 @@ class Registration:
             known.link = Outgoing(known.server, ANSWER_S)
         if topics != known.topics:
             known.version += 1
-        body = _body(topics, self._began_ms, known.version)
+        body = registration_body(topics, self._began_ms, known.version)
         more = {"haServerAddr": "", "compressed": "false", "bodyCrc32": str(zlib.crc32(body) & 0x7FFFFFFF)}
         known.link.ask(REGISTER, self._fields(known.link) | more, body)
         known.topics, known.due_s = topics, now_s + PERIOD_S
@@ -129,7 +129,8 @@ class _Known:
         self.link = self.topics = None
 
 
-def _body(topics: list[Topic], began_ms: int, version: int) -> bytes:
+def registration_body(topics: list[Topic], began_ms: int, version: int) -> bytes:
+    """What a name server is told of the topics."""
     table: dict[str, Any] = {
         topic.name: {
             "order": False,

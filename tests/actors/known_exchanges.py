@@ -22,6 +22,7 @@ from tests.waiting import until
 
 ANSWERS = Path(__file__).with_name("known_exchanges.json")
 NAMES, BROKER = "name server", "broker"
+SAID = "nobody"  # it is not asked: only what is written counts
 OPAQUE = 7
 FORMS = {"JSON": JSON, "ROCKETMQ": BINARY}
 CLIENT = "10.0.0.1@known"

@@ -3,7 +3,7 @@ with right and with wrong requests. Each says with which class RocketMQ writes i
 
 from __future__ import annotations
 
-from tests.actors.known_exchanges import BORN_MS, BROKER, CLIENT, NAMES, Exchange, as_json, pulled, sent, topic
+from tests.actors.known_exchanges import BORN_MS, BROKER, CLIENT, NAMES, SAID, Exchange, as_json, pulled, sent, topic
 from tests.actors.test_gateway_batches import Entry, body_of
 
 CREATE, PULL = "CreateTopicRequestHeader", "PullMessageRequestHeader"
@@ -230,5 +230,55 @@ OTHERS = (
     Exchange("delete a topic", BROKER, 215, "DeleteTopicRequestHeader", {"topic": "orders"}),
     Exchange("forget its route", NAMES, 216, "DeleteTopicRequestHeader", {"topic": "orders"}),
     Exchange("the route of a topic that is gone", NAMES, 105, ROUTE, {"topic": "orders"}),
+)  # fmt: skip
+_REGISTERED = {"brokerName": "judged", "brokerAddr": "10.0.0.9:10911", "clusterName": "DefaultCluster", "brokerId": 0}
+_TOPIC = {"order": False, "perm": 6, "readQueueNums": 3, "topicFilterType": "SINGLE_TAG", "topicName": "orders",
+          "topicSysFlag": 0, "writeQueueNums": 3}  # fmt: skip
+_WRAPPED = {"dataVersion": {"counter": 2, "timestamp": BORN_MS}, "topicConfigTable": {"orders": _TOPIC}}
+REGISTRATION = Exchange(
+    "register a broker", SAID, 103, "namesrv.RegisterBrokerRequestHeader",
+    {**_REGISTERED, "haServerAddr": "10.0.0.9:10912", "compressed": False, "bodyCrc32": 0},
+    as_json(filterServerList=[], topicConfigSerializeWrapper=_WRAPPED), "protocol.body.RegisterBrokerBody",
+)  # fmt: skip
+# What the broker says, or what is said to it and answered in other tests, or "not supported".
+REST = (
+    REGISTRATION,
+    Exchange("unregister a broker", SAID, 104, "namesrv.UnRegisterBrokerRequestHeader", _REGISTERED),
+    Exchange(
+        "ask for a version", SAID, 322, "namesrv.QueryDataVersionRequestHeader", _REGISTERED,
+        as_json(counter=2, timestamp=BORN_MS), "DataVersion",
+    ),
+    Exchange(
+        "ask how a transaction ends", SAID, 39, "CheckTransactionStateRequestHeader",
+        {"tranStateTableOffset": 5, "commitLogOffset": 700, "msgId": "id", "transactionId": "id", "offsetMsgId": "7F00"},
+    ),
+    Exchange("tell of a change", SAID, 40, "NotifyConsumerIdsChangedRequestHeader", {"consumerGroup": "readers"}),
+    Exchange(
+        "have a consumer go on", SAID, 220, "ResetOffsetRequestHeader", {**RESET, "isForce": False},
+        as_json(offsetTable={}), "protocol.body.ResetOffsetBody",
+    ),
+    Exchange("ask where it is", SAID, 221, "GetConsumerStatusRequestHeader", {"topic": "orders", "group": "readers"}),
+    Exchange(
+        "push a reply", SAID, 326, "ReplyMessageRequestHeader",
+        {**{name: value for name, value in LONG.items() if name not in ("batch", "maxReconsumeTimes")},
+         "bornHost": "/10.0.0.1:5", "storeHost": "/10.0.0.9:10911", "storeTimestamp": BORN_MS}, b"reply",
+    ),
+    Exchange("reply, in the long form", SAID, 324, V1, {**LONG, "topic": "DefaultCluster_REPLY_TOPIC"}, b"reply"),
+    Exchange("reply, in the short form", SAID, 325, V2, sent("DefaultCluster_REPLY_TOPIC"), b"reply"),
+    Exchange(
+        "make an account", SAID, 50, "CreateAccessConfigRequestHeader",
+        {"accessKey": "desk-key", "secretKey": "desk-secret", "whiteRemoteAddress": "10.0.0.1", "admin": False,
+         "defaultTopicPerm": "DENY", "defaultGroupPerm": "SUB", "topicPerms": "orders=PUB", "groupPerms": "readers=SUB"},
+    ),
+    Exchange("delete an account", SAID, 51, "DeleteAccessConfigRequestHeader", {"accessKey": "desk-key"}),
+    Exchange("ask for the accounts' version", SAID, 52),
+    Exchange("put addresses", SAID, 53, "UpdateGlobalWhiteAddrsConfigRequestHeader", {"globalWhiteAddrs": "10.0.0.*"}),
+    Exchange("list accounts", SAID, 54),
+    Exchange("all offsets", SAID, 43),
+    Exchange("all delay offsets", SAID, 45),
+    Exchange("have clients asked", SAID, 223, "GetConsumerStatusRequestHeader", {"topic": "orders", "group": "g"}),
+    Exchange("how long they wait", SAID, 303, "QueryConsumeTimeSpanRequestHeader", {"topic": "orders", "group": "readers"}),
+    Exchange("correct offsets", SAID, 308, "QueryCorrectionOffsetHeader", {"compareGroup": "readers", "topic": "orders"}),
+    Exchange("check a half again", SAID, 323, "ResumeCheckHalfMessageRequestHeader", {"msgId": "7F00"}),
 )  # fmt: skip
 EXCHANGES = (*TOPICS, *GROUPS, *SENDS, *READS, *OFFSETS, *OTHERS)

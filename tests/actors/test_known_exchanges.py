@@ -16,9 +16,11 @@ from typing import Any
 import pytest
 
 import orbitmq
+from orbitmq.remoting.registration import registration_body
 from orbitmq.remoting.sends import REGION
-from tests.actors.known_exchanges import ANSWERS, BROKER, FORMS, NAMES, OPAQUE, Exchange, ask, frame_of
-from tests.actors.known_requests import EXCHANGES
+from orbitmq.shm.topic_table import Topic
+from tests.actors.known_exchanges import ANSWERS, BORN_MS, BROKER, FORMS, NAMES, OPAQUE, Exchange, ask, frame_of
+from tests.actors.known_requests import EXCHANGES, REGISTRATION, REST
 from tests.actors.remoting_client import Remote
 from tests.native import remoting_model as model
 from tests.native.test_remoting_header import model_read, read, write
@@ -64,7 +66,7 @@ def text_of(value: object) -> bytes:
 
 
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("exchange", EXCHANGES, ids=lambda each: each.name)
+@pytest.mark.parametrize("exchange", (*EXCHANGES, *REST), ids=lambda each: each.name)
 def test_headers(exchange: Exchange, form: str) -> None:
     """They say what the class was given; and with the same fields in the same order, C writes the same bytes."""
     frame = frame_of(KNOWN[exchange.name]["request"], form)
@@ -101,6 +103,13 @@ def test_answers(broker: orbitmq.Broker, form: str) -> None:
 
 
 def test_what_differs_is_needed() -> None:
-    assert OTHERWISE.keys() <= KNOWN.keys() == {each.name for each in EXCHANGES}
+    assert OTHERWISE.keys() <= KNOWN.keys() == {each.name for each in (*EXCHANGES, *REST)}
     for name, said in OTHERWISE.items():
         assert all(KNOWN[name]["answer"].get(key) != value for key, value in said.items()), name
+
+
+def test_a_registration() -> None:
+    """Goal: name servers of RocketMQ are told of a topic in the words of RocketMQ's broker."""
+    topic = Topic("orders", 0, 3, 6, 0, 3, 0, False)
+    told = registration_body([topic], BORN_MS, 2)
+    assert json.loads(told) == json.loads(KNOWN[REGISTRATION.name]["request"]["body"])

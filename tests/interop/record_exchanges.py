@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.actors.known_exchanges import ANSWERS, BROKER, FORMS, NAMES, OPAQUE, Exchange, ask, recorded
-from tests.actors.known_requests import EXCHANGES
+from tests.actors.known_requests import EXCHANGES, REST
 from tests.actors.remoting_client import Remote
 from tests.interop import toolchain
 from tests.interop.judge import Judge
@@ -31,12 +31,14 @@ def record(judge: Judge, store: Path) -> dict[str, dict[str, Any]]:
     """What is in the file, by the exchanges' names."""
     judge.start(store, SMALL_FILES)
     names, address = judge.addresses
-    found = {}
+    found: dict[str, dict[str, Any]] = {}
     with Remote(names) as name_server, Remote(address) as broker:
         for each in EXCHANGES:
             frames = encoded(judge, each)
             said = ask({NAMES: name_server, BROKER: broker}, each, frames["JSON"])
             found[each.name] = {"request": recorded(frames), "answer": said}
+    for each in REST:
+        found[each.name] = {"request": recorded(encoded(judge, each))}
     return found
 
 
