@@ -15,6 +15,7 @@ GIB = 1 << 30
 FILE_SIZE_MAX = (1 << 31) - 1
 LOG_FILE_SIZE_MIN = 64 * KIB
 MESSAGE_USUAL = 4 * MIB  # as RocketMQ, without a setting
+MESSAGE_REMOTE = MESSAGE_USUAL + 64 * KIB  # RocketMQ's clients send bodies of that size, with all properties that there may be
 MESSAGE_MAX = 16 * MIB - 64 * KIB  # fits with its header into a frame of RocketMQ's protocol, so its clients can read it
 PAGE = 4096
 DEDUP_WINDOW_MAX_S = 7 * 86_400

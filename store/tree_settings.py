@@ -18,7 +18,7 @@ from orbitmq.store.layout import StoreLayout
 from orbitmq.store.listen_address import LOCAL, PORT_MAX, listen_address, listen_addresses, server_addresses
 from orbitmq.store.listen_place import check_places, listen_places
 from orbitmq.store.setting_text import refused
-from orbitmq.store.settings import FILE_SETTINGS, StoreSettings
+from orbitmq.store.settings import FILE_SETTINGS, MESSAGE_REMOTE, StoreSettings
 
 HANDLERS_MAX: int = lib.HANDLERS_MAX
 OWN_LANES: int = lib.OWN_LANES  # behind those of the handlers: of actors that put records into the log themselves
@@ -237,6 +237,10 @@ def tree_settings(store: str, options: dict[str, Any]) -> TreeSettings:
         if value & (value - 1):
             raise refused(name, value, "it must be a power of two")
     _check_retention(settings)
+    if (settings.listen or settings.gateway) and not {"message_max", "lane_capacity"} & options.keys():
+        files = replace(files, message_max=max(files.message_max, min(MESSAGE_REMOTE, files.log_file_size // 4)))
+        settings = replace(settings, files=files)
+        options["message_max"] = files.message_max
     # A lane holds two of the largest records: larger records need a larger lane.
     if "message_max" in options and "lane_capacity" not in options:
         room = 2 * (files.message_max + LANE_OVERHEAD)

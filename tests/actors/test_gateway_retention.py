@@ -6,12 +6,13 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import orbitmq
 from orbitmq.store.settings import MESSAGE_MAX
 from tests.actors.remoting_client import Remote, records
 from tests.trees import SMALL, small_broker
 from tests.waiting import until
 
-SUCCESS, NOT_FOUND, RETRY, MOVED = 0, 19, 20, 21
+SUCCESS, ILLEGAL, NOT_FOUND, RETRY, MOVED = 0, 13, 19, 20, 21
 FILE = SMALL["log_file_size"]
 
 
@@ -34,6 +35,20 @@ def test_the_largest_record(tmp_path: Path) -> None:
             assert remote.send("t", body, properties=b"k\1" + b"v" * 50).code == SUCCESS
             until(lambda: broker.topic("t").queues[0].max_offset == 2, "the other's place")
             assert body in remote.pull("t", 0, 1).body
+
+
+def test_a_body_as_large_as_rocketmq_s_clients_send(tmp_path: Path) -> None:
+    """4 MiB and 30 KB of properties, without any setting of sizes of messages."""
+    sizes = {name: value for name, value in SMALL.items() if name != "lane_capacity"} | {"log_file_size": 32 << 20}
+    with orbitmq.Broker(tmp_path, listen="127.0.0.1:0", **sizes) as broker:
+        broker.create_topic("t", 1)
+        body, properties = os.urandom(4 << 20), b"k\1" + b"v" * 30_000
+        with Remote(broker.status().listens) as remote:
+            assert remote.send("t", body, properties=properties).code == SUCCESS
+            until(lambda: broker.topic("t").queues[0].max_offset == 1, "the record's place")
+            (record,) = records(remote.pull("t", 0, 0).body)
+            assert body in record and properties in record
+            assert remote.send("t", body * 2).code == ILLEGAL
 
 
 def test_no_message_is_passed_over(tmp_path: Path) -> None:

@@ -137,6 +137,16 @@ def test_larger_messages_get_a_larger_lane(tmp_path: Path) -> None:
         tree_settings(str(tmp_path), {"message_max": 4 << 20, "lane_capacity": 8 << 20})
 
 
+def test_remote_clients_get_what_rocketmq_takes(tmp_path: Path) -> None:
+    """A body of 4 MiB, and 64 KiB for the rest; unless the broker serves local programs alone, or its files are too small."""
+    for more in ({"listen": "127.0.0.1:0"}, {"gateway": True}):
+        settings = tree_settings(str(tmp_path), more)
+        assert (settings.files.message_max, settings.lane_capacity) == ((4 << 20) + (64 << 10), 16 << 20)
+    small = tree_settings(str(tmp_path), {"listen": "127.0.0.1:0", "log_file_size": 1 << 20})
+    assert (small.files.message_max, small.lane_capacity) == (1 << 18, 8 << 20)
+    assert tree_settings(str(tmp_path), {}).lane_capacity == 8 << 20
+
+
 def test_too_few_open_files(tmp_path: Path) -> None:
     """Refused before anything runs that could not be reached, or stopped, without them."""
     code = "import orbitmq, resource, sys; resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40)); orbitmq.Broker(sys.argv[1])"
