@@ -4,24 +4,40 @@ client has reached already, or at the broker's own (actors/listener.py)."""
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, NamedTuple
 
 from orbitmq.remoting.promised_topics import shown_perm
+from orbitmq.remoting.request import Request
 from orbitmq.shm.topic_table import PERM_WRITE, Topic
 
 CLUSTER = "DefaultCluster"
+STANDARD = 401  # the version of RocketMQ 4.9.4, whose clients read standard JSON
+FIVE = 413  # that of RocketMQ 5.0.0
 
 
-def route(topic: Topic, broker: str, address: str, *, writable: bool = True) -> bytes:
-    """The body of an answer to a question for a topic's route. Compact, because Go's client splits it by text; with quoted
-    keys, which all clients read. writable: False: an administrator
-    wants nothing written to this broker."""
+class Reader(NamedTuple):
+    """How a client reads a route. standard: JSON with quotes around the numbers of brokers; some older ones understand it only
+    without, as they get it from RocketMQ. five: with what RocketMQ 5 adds; some of its clients read nothing without."""
+
+    standard: bool
+    five: bool
+
+
+def reader(request: Request) -> Reader:
+    """As RocketMQ's name servers decide it."""
+    version = request.origin.version
+    return Reader(version >= STANDARD or request.fields.get("acceptStandardJsonOnly") == "true", version >= FIVE)
+
+
+def route(topic: Topic, broker: str, address: str, reader: Reader, *, writable: bool = True) -> bytes:
+    """The body of an answer to a question for a topic's route. Compact, because Go's client splits it by text.
+    writable: False: an administrator wants nothing written to this broker."""
     perm = shown_perm(topic)
     if not writable:
         perm &= ~PERM_WRITE
-    return _compact(
+    return _body(
         {
-            "brokerDatas": [_broker(broker, address)],
+            "brokerDatas": [_broker(broker, address, reader)],
             "filterServerTable": {},
             "queueDatas": [
                 {
@@ -32,18 +48,22 @@ def route(topic: Topic, broker: str, address: str, *, writable: bool = True) -> 
                     "writeQueueNums": topic.queues,
                 }
             ],
-        }
+        },
+        reader,
     )
 
 
-def cluster(broker: str, address: str) -> bytes:
+def cluster(broker: str, address: str, reader: Reader) -> bytes:
     """The body of an answer to a question for the cluster."""
-    return _compact({"brokerAddrTable": {broker: _broker(broker, address)}, "clusterAddrTable": {CLUSTER: [broker]}})
+    table = {broker: _broker(broker, address, reader)}
+    return _body({"brokerAddrTable": table, "clusterAddrTable": {CLUSTER: [broker]}}, reader)
 
 
-def _broker(broker: str, address: str) -> dict[str, Any]:
-    return {"brokerAddrs": {"0": address}, "brokerName": broker, "cluster": CLUSTER}
+def _broker(broker: str, address: str, reader: Reader) -> dict[str, Any]:
+    more = {"enableActingMaster": False} if reader.five else {}
+    return {"brokerAddrs": {"0": address}, "brokerName": broker, "cluster": CLUSTER, **more}
 
 
-def _compact(value: object) -> bytes:
-    return json.dumps(value, separators=(",", ":")).encode()
+def _body(value: object, reader: Reader) -> bytes:
+    text = json.dumps(value, separators=(",", ":"))
+    return (text if reader.standard else text.replace('"brokerAddrs":{"0":', '"brokerAddrs":{0:')).encode()

@@ -10,6 +10,12 @@ _INHERIT = 1  # in the permission: others are made after it
 TEMPLATE = Topic("TBW102", 0, QUEUES, PERM_READ_WRITE | _INHERIT, 0, QUEUES, 0, False)
 
 
+def of_broker(broker: str) -> Topic:
+    """RocketMQ's brokers have a topic of their own name each, and clients were seen that ask for its route to learn where the
+    broker is. Here too it has a route, and is made by the first send."""
+    return Topic(broker, 0, 1, TEMPLATE.perm, 0, 1, 0, False)
+
+
 def queues_of(wanted: str) -> int:
     """Of a topic for which a client wants so many. Raises: ValueError: this is no number."""
     return max(1, min(int(wanted), QUEUES))

@@ -133,6 +133,21 @@ def test_routes(broker: orbitmq.Broker, remote: Remote, topic: str) -> None:
     assert remote.send(topic, b"late", c="none").code == NO_TOPIC
 
 
+def test_routes_for_other_versions(topic: str, remote: Remote) -> None:
+    """Older clients get the numbers of brokers without quotes, as from RocketMQ; some understand nothing else. Those of
+    RocketMQ 5 get what it adds, without which some of them read nothing."""
+    for code in (ROUTE, CLUSTER):
+        remote.version = 401
+        standard = remote.ask(code, topic=topic).body
+        assert b'"brokerAddrs":{"0":"127.0.0.1:' in standard
+        remote.version = 400
+        assert remote.ask(code, topic=topic, acceptStandardJsonOnly="true").body == standard
+        assert remote.ask(code, topic=topic).body == standard.replace(b'{"0":', b"{0:")
+        remote.version = 413
+        more = b'"cluster":"DefaultCluster","enableActingMaster":false}'
+        assert remote.ask(code, topic=topic).body == standard.replace(b'"cluster":"DefaultCluster"}', more)
+
+
 @pytest.mark.usefixtures("topic")
 def test_what_is_not_supported_is_said(remote: Remote) -> None:
     said = remote.ask(12345)

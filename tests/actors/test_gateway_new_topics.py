@@ -63,6 +63,15 @@ def test_as_java_s_producer_does(broker: orbitmq.Broker, remote: Remote, topic: 
     assert remote.send(TEMPLATE, b"x").code == NO_PERMISSION
 
 
+def test_the_topic_of_the_broker_s_name(broker: orbitmq.Broker, remote: Remote) -> None:
+    """As with RocketMQ it has a route, by which some clients learn where the broker is; a send makes it."""
+    told = json.loads(remote.ask(ROUTE, topic=broker.name).body)
+    assert told["brokerDatas"][0]["brokerAddrs"] == {"0": broker.status().listens}
+    assert (told["queueDatas"][0]["writeQueueNums"], queues(broker)) == (1, {})
+    assert remote.send(broker.name, b"x", d=1).code == SUCCESS
+    assert queues(broker) == {broker.name: 1}
+
+
 @pytest.mark.parametrize(("wanted", "made"), [(1, 1), (8, 8), (100, 8), (0, 1), (-1, 1)])
 def test_how_many_queues(broker: orbitmq.Broker, remote: Remote, wanted: int, made: int, topic: str) -> None:
     """As many as the send says, but no more than the template has; all kinds of sends do it."""
