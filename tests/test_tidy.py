@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -77,19 +77,31 @@ def layer_of_file(path: Path) -> str:
     return path.parts[0] if path.parts[0] != "orbitmq" else "errors" if path.parts[1] == "errors" else "root"
 
 
-def imports(path: Path, text: str) -> Iterator[tuple[int, str]]:
+# What each module imports is found out once, by the worker that has these tests.
+of_all_imports = pytest.mark.xdist_group("imports")
+
+
+@cache
+def imports(path: Path, text: str) -> tuple[tuple[int, str], ...]:
     """Line and dotted name of every import in a file, at whatever depth, with relative ones made absolute; and of every import
     by a name in quotes."""
     package = [*(["orbitmq"] if path.parts[0] != "orbitmq" else []), *path.parent.parts]
+    found: list[tuple[int, str]] = []
     for node in ast.walk(ast.parse(text, str(path))):
         if isinstance(node, ast.Import):
-            yield from ((node.lineno, alias.name) for alias in node.names)
+            found += ((node.lineno, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             base = package[: len(package) - node.level + 1] if node.level else []
             module = ".".join([*base, *([node.module] if node.module else [])])
-            yield from ((node.lineno, f"{module}.{alias.name}") for alias in node.names)
-        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith(("import_module", "__import__")):
-            yield from ((node.lineno, part.value) for part in node.args if isinstance(part, ast.Constant))
+            found += ((node.lineno, f"{module}.{alias.name}") for alias in node.names)
+        elif isinstance(node, ast.Call) and _name(node.func).endswith(("import_module", "__import__")):
+            found += ((node.lineno, part.value) for part in node.args if isinstance(part, ast.Constant))
+    return tuple(found)
+
+
+def _name(node: ast.expr) -> str:
+    """The last name of an expression that ends with one. ast.unparse takes longer than all else here."""
+    return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
 
 
 def wrong_ways(path: Path, text: str) -> list[str]:
@@ -100,6 +112,7 @@ def wrong_ways(path: Path, text: str) -> list[str]:
     return [f"{path}:{line}: {layer} imports {name}" for line, name, target in found if target and target not in allowed]
 
 
+@of_all_imports
 def test_imports_point_one_way() -> None:
     """Goal: no lower layer knows a higher one. Method: every import of every module is compared with the table above."""
     wrong = []
@@ -136,12 +149,13 @@ def test_a_wrong_way_is_seen(path: str, text: str) -> None:
 
 def unwanted_extras(path: Path, text: str) -> list[str]:
     """What a file imports, for more than types, of the extras that are not its own."""
-    skipped = for_types_alone(ast.parse(text))
+    skipped = for_types_alone(text)
     found = [(line, name.partition(".")[0]) for line, name in imports(path, text) if line not in skipped]
     places = {path.parts[0], str(path)}
     return [f"{path}:{line}: {name}" for line, name in found if name in EXTRAS and not places & EXTRAS[name]]
 
 
+@of_all_imports
 def test_extras_are_imported_where_they_are_needed() -> None:
     """Goal: whoever has pyarrow alone can read and export; PySpark is for spark/. Method: every import that runs, at whatever
     depth."""
@@ -162,8 +176,10 @@ def test_an_extra_elsewhere_is_seen() -> None:
     assert not unwanted_extras(Path("client/consumer.py"), "if TYPE_CHECKING:\n    import pyarrow as pa")
 
 
-def for_types_alone(tree: ast.AST) -> set[int]:
+@cache
+def for_types_alone(text: str) -> set[int]:
     """Lines of imports that only type checkers follow."""
+    tree = ast.parse(text if "TYPE_CHECKING" in text else "")
     blocks = (node for node in ast.walk(tree) if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test))
     return {line for block in blocks for line in range(block.lineno, (block.end_lineno or block.lineno) + 1)}
 
@@ -172,7 +188,7 @@ def import_graph(texts: dict[str, str]) -> dict[str, set[str]]:
     """Which of these modules, by dotted names, each imports, at whatever depth."""
     graph = {}
     for module, text in texts.items():
-        skipped = for_types_alone(ast.parse(text))
+        skipped = for_types_alone(text)
         lines = imports(Path(*module.split(".")[1:], "x.py"), text)
         named = (name if name in texts else name.rpartition(".")[0] for line, name in lines if line not in skipped)
         graph[module] = {name for name in named if name in texts and name != module}
@@ -200,6 +216,7 @@ def circle(graph: dict[str, set[str]]) -> list[str]:
     return []
 
 
+@of_all_imports
 def test_imports_make_no_circle() -> None:
     """Goal: any module, and any folder within a layer, can be read after those that it uses."""
     texts = {}
@@ -463,6 +480,9 @@ def is_private(name: str) -> bool:
     return name.startswith("_") and not name.startswith("__") and name != "_"
 
 
+OWNERS = ("self", "cls")
+
+
 def own_names(tree: ast.AST) -> set[str]:
     """What a module defines, at whatever depth: functions, classes, and what it assigns to, attributes of self included."""
     names = set()
@@ -471,7 +491,7 @@ def own_names(tree: ast.AST) -> set[str]:
             names.add(node.name)
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             names.add(node.id)
-        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and ast.unparse(node.value) in ("self", "cls"):
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and getattr(node.value, "id", "") in OWNERS:
             names.add(node.attr)
     return names
 
