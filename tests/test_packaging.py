@@ -54,8 +54,8 @@ except SystemExit as end:
 
 
 def run(*arguments: str, where: Path, path: str = "") -> subprocess.CompletedProcess[str]:
-    # Compiled without optimising: this is about what is there, not about how fast it is.
-    environment = os.environ | {"PYTHONPATH": path, "ORBITMQ_CFLAGS": "-O0"}
+    # Compiled without optimising and without symbols: this is about what is there, not about how fast it is.
+    environment = os.environ | {"PYTHONPATH": path, "ORBITMQ_CFLAGS": "-O0 -g0"}
     done = subprocess.run([sys.executable, *arguments], cwd=where, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done

@@ -55,8 +55,8 @@ def build() -> Path:
     with (HOME / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # if two runs of the tests come together, one builds
         command = [sys.executable, "setup.py", "-q", "build_ext", "--build-lib", str(HOME), "--build-temp", str(HOME / "temp")]
-        # Less optimised: it is built often, and its results do not depend on speed.
-        flags = {"ORBITMQ_CFLAGS": "-DORBITMQ_CRASH_POINTS -O1", "ORBITMQ_WERROR": "1"}
+        # Less optimised, without symbols: it is built often, and its results do not depend on speed.
+        flags = {"ORBITMQ_CFLAGS": "-DORBITMQ_CRASH_POINTS -O1 -g0", "ORBITMQ_WERROR": "1"}
         done = subprocess.run(command, cwd=ROOT, env={**os.environ, **flags}, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
         _link(ROOT / "orbitmq", HOME / "orbitmq", leave={"native"})
