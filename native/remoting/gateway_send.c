@@ -4,7 +4,8 @@
  * If its topic is missing, or one in which the message is to be stored first, Python is asked once, which has the coordinator make it.
  *
  * The field dedupId of a request, which RocketMQ does not have, is the id under which its message or batch is stored once (dedup_id.h). A property of this name is
- * not: a client that sends on what it has received would say it unawares.
+ * not: a client that sends on what it has received would say it unawares. The field durability, likewise, can have one value, "flushed": then the answer waits
+ * for the disk, whatever the topic says.
  *
  * What OrbitMQ does not do for a remote client is refused, never stored as something else.
  */
@@ -82,6 +83,14 @@ uint32_t gateway_put_id(struct slice id, uint8_t *to)
         memcpy(to + DEDUP_PROPERTY_SIZE, id.data, id.size);
     }
     return (uint32_t)DEDUP_PROPERTY_SIZE + id.size;
+}
+
+/* Why the request may not ask for its durability; NULL: it does not, or may. */
+static const char *read_durability(const struct remoting_header *header, struct gateway_wanted *wanted)
+{
+    const struct slice said = remoting_field(header, "durability");
+    wanted->durable = said.size == 7 && memcmp(said.data, "flushed", 7) == 0;
+    return !said.data || wanted->durable ? NULL : "its durability can be flushed; without this field the topic says what it is";
 }
 
 /* Why the request may not have its id; NULL: it has none, or may. */
@@ -221,9 +230,11 @@ enum gateway_served gateway_send(struct gateway *gateway, const struct gateway_a
         return GATEWAY_SERVED;
     }
     const bool again = retry_after(wanted.name, RETRY_PREFIX).data && !wanted.batch && !wanted.reply;
-    const char *const no_id = refuse_id(&wanted, again);
-    if (no_id) {
-        gateway_refuse_send(gateway, asker, GATEWAY_ILLEGAL, no_id);
+    const char *odd = refuse_id(&wanted, again);
+    if (!odd)
+        odd = read_durability(header, &wanted);
+    if (odd) {
+        gateway_refuse_send(gateway, asker, GATEWAY_ILLEGAL, odd);
         return GATEWAY_SERVED;
     }
     if (again)
@@ -241,7 +252,7 @@ enum gateway_served gateway_send(struct gateway *gateway, const struct gateway_a
         return GATEWAY_SERVED;
     }
     struct sender *const sender = &gateway->sender;
-    wanted.durable = sender->control->settings.flush_every_message ||
+    wanted.durable = wanted.durable || sender->control->settings.flush_every_message ||
                      (topic_durable(sender->topics, wanted.index) && waits_for_disk(wanted.properties));
     /* relaxed: queues only grow */
     const uint32_t queues = atomic_load_explicit(&wanted.topic->queues, memory_order_relaxed);

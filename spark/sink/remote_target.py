@@ -172,22 +172,29 @@ class _Sending:
             begin, patience = after, self.cluster.patience()
 
     def send(self, stored: bytearray | None) -> None:
+        """The last batch asks for the disk, so that it has all of them soon; RocketMQ's brokers do not know this wish."""
+        held: Batch | None = None
         for batch in batches(self._query, self._intent):
             if stored is None or not all(stored[number] for number in batch.numbers.tolist()):
-                self._send(self._places[batch.topic][batch.place], batch)
-                crash_point("sink_remote_target_sent")
+                if held is not None:
+                    self._send(held, {})
+                held = batch
+        if held is not None:
+            self._send(held, {"durability": "flushed"})
 
-    def _send(self, place: Place, batch: Batch) -> None:
+    def _send(self, batch: Batch, wish: Mapping[str, object]) -> None:
+        place = self._places[batch.topic][batch.place]
         fields: dict[str, object] = {"a": GROUP, "b": batch.topic, "c": batch.topic, "d": 4, "e": place.queue, "f": 0}
         more = {"g": time.time_ns() // 1_000_000, "h": 0, "i": "", "j": 0, "k": False, "m": True, "dedupId": batch.id}
         patience = self.cluster.patience()
         while True:
             try:
-                answer = self.cluster.once(place.address, SEND_BATCH, {**fields, **more}, batch.body)
+                answer = self.cluster.once(place.address, SEND_BATCH, {**fields, **more, **wish}, batch.body)
             except (OSError, DamagedError) as error:
                 raise _BrokenError(f"{place.address}: {str(error) or type(error).__name__}") from None
             if answer.code in STORED:
                 self.progress = True
+                crash_point("sink_remote_target_sent")
                 return
             if answer.code not in (BUSY, UNAVAILABLE) or patience.over():
                 _raise_refused(place, answer.code, answer.remark)

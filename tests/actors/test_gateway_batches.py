@@ -305,3 +305,20 @@ def test_deaths(broker: orbitmq.Broker, victim: str) -> None:
         assert answered.get(name, (queue, offset)) == (queue, offset)
     assert set(answered) <= set(found)
     assert victim == "gateway" or len(answered) == number
+
+
+@pytest.mark.parametrize("more", [{}, {"m": "true"}], ids=["message", "batch"])
+def test_a_send_that_asks_for_the_disk(tmp_path: Path, more: dict[str, str]) -> None:
+    """Whatever its topic says. Nobody else asks for the disk in this minute."""
+    slow = small_broker(tmp_path, listen="127.0.0.1:0", flush_interval_ms=60_000)
+    with slow as broker, Remote(broker.status().listens) as remote:
+        broker.create_topic("t", 1)
+        body = body_of([Entry(b"x")] * 2) if more else b"x"
+        assert remote.send("t", body, **more).code == SUCCESS
+        before = broker.status().positions
+        assert before.flushed < before.wrote
+        assert remote.send("t", body, durability="flushed", **more).code == SUCCESS
+        after = broker.status().positions
+        assert after.flushed == after.wrote > before.wrote
+        said = remote.send("t", body, durability="often", **more)
+        assert said.code == ILLEGAL and said.remark is not None and "durability" in said.remark

@@ -227,6 +227,18 @@ def test_on_disk_when_it_returns(sink: Sink) -> None:
     assert positions.flushed == positions.wrote
 
 
+def test_it_does_not_wait_for_the_timer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Goal: the last batch has the disk synced. Method: a broker that does so once a minute, a commit with less patience."""
+    monkeypatch.setenv("ORBITMQ_FLUSH_INTERVAL_MS", "60000")
+    sink = Sink(tmp_path)
+    try:
+        sink.commit(sink.stage(), timeout=20)
+        positions = sink.broker.status().positions
+        assert positions.flushed == positions.wrote
+    finally:
+        sink.broker.close()
+
+
 def test_rows_and_their_queues(sink: Sink) -> None:
     """Bodies, properties and flags as they are; keys go where a local producer sends them, partitions where they say."""
     columns = {
