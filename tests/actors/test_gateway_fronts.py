@@ -281,7 +281,7 @@ def test_a_subscription_that_is_forgotten(broker: orbitmq.Broker) -> None:
         subscribed(front, "1@a", "n > 1", "SQL92")
         kill(broker, "gateway")
     with AtFront(names) as front:
-        assert asked(front) == 24
+        until(lambda: asked(front) == 24, "the next lead to tell the front what is known")
 
 
 def asked(remote: Remote) -> int:

@@ -97,7 +97,7 @@ REFUSED: list[tuple[str, dict[str, object], int]] = [
     ("a b", {}, SYSTEM_ERROR),
     ("x" * 128, {}, SYSTEM_ERROR),
     ("%RETRY%a b", {}, NO_GROUP),
-    ("%DLQ%group", {}, NO_PERMISSION),
+    ("%DLQ%of-no-group", {}, NO_PERMISSION),
 ]
 
 
