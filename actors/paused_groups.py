@@ -28,6 +28,7 @@ class PausedGroups:
         self._clock = clock
         self._next_s = 0.0
         self._names: set[str] = set()
+        self._trouble = ""
 
     def look(self) -> None:
         """Tells the loop if others are paused now; looks at most every LOOK_S."""
@@ -38,7 +39,11 @@ class PausedGroups:
         try:
             self._file.look()
         except StoreFailed as error:
-            self._say(f"cannot read which groups are paused: {error}; those that were still are")
+            if self._trouble != (trouble := str(error)):
+                self._say(f"cannot read which groups are paused: {trouble}; those that were still are")
+            self._trouble = trouble
+            return
+        self._trouble = ""
         names = {name for name, group in self._file.groups.items() if not group.consume_enable}
         if names != self._names and self._pause(names):
             self._names = names

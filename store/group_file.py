@@ -18,12 +18,12 @@ class GroupFile:
         self.groups: Mapping[str, GroupConfig] = {}
 
     def look(self) -> bool:
-        """True: the file was read anew. Raises: StoreFailed: it cannot be read, and is tried again when it is another one."""
+        """True: the file was read anew. Raises: StoreFailed: it cannot be read; the next look tries again."""
         mark = self._marked()
         if mark == self._mark:
             return False
-        self._mark = mark
         self.groups, _ = load_groups(self._layout)
+        self._mark = mark
         return True
 
     def _marked(self) -> tuple[int, ...] | None:

@@ -14,6 +14,10 @@ from pathlib import Path
 import pytest
 
 import orbitmq
+from orbitmq.actors.paused_groups import PausedGroups
+from orbitmq.errors import StoreFailed
+from orbitmq.store.config import DataVersion, GroupConfig, store_groups
+from orbitmq.store.layout import StoreLayout
 from tests.actors.fronts import serving
 from tests.actors.remoting_client import PULL, Remote, Said
 from tests.trees import indexed, kill, small_broker
@@ -108,3 +112,26 @@ def test_a_commit_is_taken(broker: orbitmq.Broker, remote: Remote) -> None:
     assert remote.ask(14, consumerGroup="desk", topic="t", queueId=0).fields == {"offset": "1"}
     assert pull(remote, "desk", sysFlag=5, commitOffset=0).code == NO_PERMISSION
     assert remote.ask(14, consumerGroup="desk", topic="t", queueId=0).fields == {"offset": "1"}
+
+
+def test_a_file_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who was paused stays so, the log says it once, and the same file is tried again."""
+    layout = StoreLayout.at(tmp_path)
+    layout.config.mkdir(parents=True)
+    store_groups(layout, {"desk": GroupConfig("desk", consume_enable=False)}, DataVersion(0, 0))
+    said: list[str] = []
+    told: list[set[str]] = []
+    now_s = iter(range(1, 100))
+    paused_groups = PausedGroups(None, layout, said.append, lambda: next(now_s))
+    monkeypatch.setattr(paused_groups, "_pause", lambda names: told.append(names) or True)
+
+    def fail(layout: StoreLayout) -> None:
+        raise StoreFailed("no descriptor is left")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("orbitmq.store.group_file.load_groups", fail)
+        paused_groups.look()
+        paused_groups.look()
+    assert told == [] and len(said) == 1 and "no descriptor is left" in said[0]
+    paused_groups.look()
+    assert told == [{"desk"}] and len(said) == 1
