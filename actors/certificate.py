@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from orbitmq.actors.interval import Interval
 from orbitmq.errors import SettingError
 from orbitmq.store.setting_text import refused
 from orbitmq.store.tree_settings import TreeSettings
@@ -60,16 +61,14 @@ class Certificate:
     ) -> None:
         self._settings = settings
         self._say = say
-        self._clock = clock
-        self._next_s = clock() + LOOK_S
+        self._interval = Interval(LOOK_S, clock)
+        self._interval.due()  # now: the files are read here
         self._mark = self._marks()
         self._context = context(settings)
 
     @property
     def context(self) -> ssl.SSLContext:
-        now_s = self._clock()
-        if now_s >= self._next_s:
-            self._next_s = now_s + LOOK_S
+        if self._interval.due():
             self._look()
         return self._context
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+from orbitmq.actors.interval import Interval
 from orbitmq.actors.piece import Piece
 from orbitmq.native._core import ffi, lib
 from orbitmq.remoting import assignments, heartbeat, pops
@@ -45,8 +46,7 @@ class Guard:
         self._gateway = gateway
         self._path = path
         self._say = say
-        self._clock = clock
-        self._next_s = 0.0
+        self._interval = Interval(LOOK_S, clock)
         self._mark: tuple[int, ...] | None = None
         self._text: bytes | None = None
         self._trouble = ""
@@ -56,10 +56,8 @@ class Guard:
 
     def look(self) -> None:
         """Reads the file if it has changed; looks at most every LOOK_S."""
-        now_s = self._clock()
-        if now_s < self._next_s:
+        if not self._interval.due():
             return
-        self._next_s = now_s + LOOK_S
         try:
             found = self._path.stat()
             mark = found.st_mtime_ns, found.st_size, found.st_ino

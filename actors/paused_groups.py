@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from orbitmq.actors.interval import Interval
 from orbitmq.actors.piece import Piece
 from orbitmq.errors import StoreFailed
 from orbitmq.native._core import ffi, lib
@@ -25,17 +26,14 @@ class PausedGroups:
         self._gateway = gateway
         self._file = GroupFile(layout)
         self._say = say
-        self._clock = clock
-        self._next_s = 0.0
+        self._interval = Interval(LOOK_S, clock)
         self._names: set[str] = set()
         self._trouble = ""
 
     def look(self) -> None:
         """Tells the loop if others are paused now; looks at most every LOOK_S."""
-        now_s = self._clock()
-        if now_s < self._next_s:
+        if not self._interval.due():
             return
-        self._next_s = now_s + LOOK_S
         try:
             self._file.look()
         except StoreFailed as error:
