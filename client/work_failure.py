@@ -66,7 +66,8 @@ def _calls(traceback: TracebackType | None) -> list[str]:
 
 def _stack(frame: FrameType | None) -> list[str]:
     found = []
-    while frame is not None:
+    # The thread may be running, and then CPython 3.11 can return an `f_back` that is no frame.
+    while isinstance(frame, FrameType):
         found.append(_call(frame))
         frame = frame.f_back
     ours = ("orbitmq.", "threading.")
