@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import cache
 from typing import Any, NamedTuple
 
 from orbitmq.native._core import ffi, lib
@@ -76,13 +77,14 @@ def remove_dead(lock: FileId, generation: int | None, *, is_own: bool) -> list[s
     """
     named = None if generation is None else segment_prefix(generation)
     removed = []
+    lives = cache(SegmentOwner.lives)  # a tree has several segments
     for name in sorted(_names()):
         with suppress(OSError):
             owner = owner_of(name)
             if owner is None:
                 dead = is_own and named is not None and name.startswith(named)
             else:  # a store may be gone with nobody left to start on it
-                dead = owner.lock == lock or not owner.lives()
+                dead = owner.lock == lock or not lives(owner)
             if dead and remove_segment(name):
                 removed.append(name)
     return removed
