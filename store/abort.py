@@ -20,7 +20,7 @@ def boot(layout: StoreLayout) -> bytes | None:
     """The boot of the machine in which a broker of OrbitMQ's made the file. None: there is no file, or another program made
     it."""
     try:
-        return bytes.fromhex(layout.abort.read_text(encoding="ascii")) or None
+        return bytes.fromhex(layout.abort.read_text(encoding="utf-8")) or None
     except (FileNotFoundError, ValueError):
         return None
 

@@ -197,8 +197,8 @@ def fallbacks(layout: StoreLayout) -> list[Note]:
     for name, read in _READERS.items():
         with contextlib.suppress(StoreFailed, OSError):  # the start itself reports it
             _load(layout, name, read, notes)
-    for path in sorted(layout.config.glob("*.json")) if layout.config.is_dir() else ():
-        if path.name not in _READERS and not readable(path):
+    for path in sorted(layout.config.iterdir()) if layout.config.is_dir() else ():
+        if path.suffix == ".json" and path.name not in _READERS and not readable(path):
             notes.append(Note(f"{path} cannot be read; OrbitMQ has no use for it, and a RocketMQ broker would read its .bak"))
     return notes
 

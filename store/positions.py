@@ -17,9 +17,9 @@ import mmap
 import os
 import struct
 import zlib
-from pathlib import Path
 from typing import NamedTuple
 
+from orbitmq.shm import runtime
 from orbitmq.shm.crash_point import crash_point
 from orbitmq.store import atomic_file
 from orbitmq.store.layout import StoreLayout
@@ -37,7 +37,7 @@ SLOT_SIZE = _SLOT.size + _CRC.size
 
 def boot_id() -> bytes:
     """16 bytes that differ after every start of the machine."""
-    return bytes.fromhex(Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").replace("-", ""))
+    return bytes.fromhex(runtime.boot_id().replace("-", ""))
 
 
 class Recorded(NamedTuple):
