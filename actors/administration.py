@@ -131,7 +131,7 @@ class Administration:
         return self._group_map(name)
 
     def shape_group(self, peer: Peer, question: dict[str, Any]) -> Any:
-        """Gives the group these settings: {name: value}, of GroupConfig. One that there is not begins. Returns the group."""
+        """Gives the group these settings: {name: value}, of GroupConfig. Makes the group if there is none. Returns it."""
         name, settings = check_group_name(question["group"]), dict(question["settings"])
         self._refuse_read_only(name, "change")
         self._groups.configs.shape(peer.caller, name, settings)

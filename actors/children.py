@@ -96,7 +96,7 @@ def _child(main: Callable[[], int], parent: int, keep: set[int], output: ChildOu
         signal.set_wakeup_fd(-1)
         for number in signals.SIGNALS:
             signal.signal(number, signal.SIG_DFL)
-        # Whoever has a log file reopened may send this to all processes.
+        # A tool that rotates logs may send this to all processes.
         signal.signal(signal.SIGUSR1, signal.SIG_IGN)
         if not lib.process_tie(parent):
             os._exit(1)

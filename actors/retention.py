@@ -283,7 +283,7 @@ class Retention:
         return queue.search(at, bounds.maximum, older) if rises else at
 
     def _stored_by(self, cutoff: int) -> Callable[[Unit], bool]:
-        """True if a unit's message was stored at the cutoff or before. One that cannot be read counts as later, and stays."""
+        """True if a unit's message was stored at the cutoff or before. An unreadable message counts as later, and stays."""
 
         def older(unit: Unit) -> bool:
             found = stored_ms(self._layout, self._files.log_file_size, unit.physical_offset)

@@ -1,8 +1,8 @@
 """Child specs: what the supervisor knows about each actor, as data. The list gives the order of starts; stops go backwards.
 
-Who makes the list has imported every module of these actors, so that a fork needs none, and a restart does not depend on what
-has become of the files since. Those of the gateways are a third of all, and most trees have no gateway: they come with the
-gateways."""
+The supervisor imports the modules of all actors with this one. So a child imports nothing after its fork, and a restart does
+not depend on what has become of the files since. Modules of the gateways, a third of all, are imported only for trees that
+have gateways."""
 
 from __future__ import annotations
 

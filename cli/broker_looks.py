@@ -23,8 +23,8 @@ class Seen:
 
 
 class BrokerLooks:
-    """Many threads use it. One look at a time is under way. Who comes in its middle waits for the next one, and all who wait
-    share that one, so a broker that does not answer holds up everybody for two looks at most."""
+    """Many threads use it. One look at a time is under way. A thread that comes in its middle waits for the next look, and all
+    waiting threads share that look. So a broker that does not answer holds up a thread for two looks at most."""
 
     def __init__(self, name: str | None, store: Path | None, timeout: float = TIMEOUT_S) -> None:
         self._name, self._store, self._timeout = name, store, timeout

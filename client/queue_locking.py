@@ -33,7 +33,7 @@ class QueueLocking:
 
         Args:
             queues: (topic, queue) of each.
-            owner: the consumer's own name. Who says the same name has the same locks.
+            owner: the consumer's own name. Consumers that give the same name share their locks.
             lease: after so many seconds without a renewal the locks end.
 
         Returns: those of the queues that the owner has now; another owner or a member has the rest.

@@ -52,8 +52,8 @@ class ReplyReader:
     So a reply wakes nobody but the thread that waits for it. For event loops, which must not wait, a thread of its own reads,
     from their first request on (`start`).
 
-    Who leaves, for whatever reason, nudges another one if nobody reads then. A thread is marked (`waits`) before it looks
-    whether somebody reads, so either it reads itself, or whoever did finds the mark."""
+    A thread that leaves, for whatever reason, wakes another one if nobody reads then. A thread is marked (`waits`) before it
+    looks whether another one reads. So either it reads itself, or the former reader finds the mark."""
 
     def __init__(self, connection: Connection, client_id: str, table: CallTable) -> None:
         """Raises: as a consumer."""

@@ -135,8 +135,8 @@ class TopicAdministration:
             self._connection.ask("delete_topic", name=name)
 
     def _created(self, name: str, queues: int, **fields: Any) -> TopicInfo:
-        """A topic that was deleted can be made again once reput has passed the old one's messages. Who makes it waits for that,
-        and not the coordinator."""
+        """A topic that was deleted can be made again once reput has passed the old one's messages. The client waits for that,
+        not the coordinator."""
         deadline = time.monotonic() + self._connection.timeout
         while True:
             try:

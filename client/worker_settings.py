@@ -33,7 +33,8 @@ class WorkerSettings:
             group; None: as the group has it, 16 for a new one.
         start: where a group begins in a queue from which it has got nothing.
         key_ordered: messages of one key (the sharding key, else the keys) are never in two hands at once, and are begun in the
-            order of the log. One that fails holds back the later ones of its key. All workers of a group say the same.
+            order of the log. A message that fails holds back the later ones of its key. All workers of a group must give the
+            same value.
         tags: only messages with one of these tags: "a || b"; None: all messages. The group passes over the others for good. All
             workers of a group say the same for a topic.
         sql: only messages for which this RocketMQ filter is true, as of consumers; with tags, both must let them pass.

@@ -43,8 +43,8 @@ def reserved_topic(name: str) -> str | None:
 
 
 def kept_topic(name: str) -> bool:
-    """True for a topic that brokers, groups or the tracing of clients keep beside those of users. Whoever asks for all topics
-    does not mean these."""
+    """True for a topic that brokers, groups or the tracing of clients keep beside those of users. "All topics" does not
+    include these."""
     encoded = name.encode(errors="surrogatepass")
     return reserved_topic(name) is not None or bool(lib.reserved_topic_of_traces(encoded, len(encoded)))
 

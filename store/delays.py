@@ -93,7 +93,7 @@ def store(layout: StoreLayout, delays: Delays) -> None:
 
 
 def _load_own(layout: StoreLayout) -> Delays | None:
-    """None: there is no file. One that is damaged makes the whole log be read."""
+    """None: there is no file. A damaged file gives the start 0, so that the whole log is read."""
     try:
         return parse(layout.delayed.read_bytes()) or Delays(start=0)
     except FileNotFoundError:

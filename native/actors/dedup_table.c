@@ -137,7 +137,7 @@ static bool unlink_hash(struct dedup_table *table, struct dedup_slots *own, uint
     return true;
 }
 
-/* Moves some of the former slots' entries. One that is taken out draws those behind it up, so that the others are still found. */
+/* Moves some of the former slots' entries. Taking an entry out moves up those behind it, so that the others are still found. */
 static void move(struct dedup_table *table, enum dedup_index index, uint32_t steps)
 {
     struct dedup_slots *const former = &table->former[index];

@@ -1,4 +1,4 @@
-/* Who gets what: workers take turns, and share what there is. */
+/* Which worker gets which messages: workers take turns, and share what there is. */
 #include "actors/dispatcher_parts.h"
 
 uint32_t dispatcher_room(struct dispatcher *dispatcher, struct work_worker *worker, struct session_map *map)

@@ -1,5 +1,5 @@
-/* What failed. A message that has tries left comes again, in place after a time that its worker has named, or as a retry: a record in
- * SCHEDULE_TOPIC_XXXX for the group's retry topic. One that has none becomes a dead letter. Each is in the log once:
+/* Failed messages. A message with tries left is delivered again: in place, after a time that its worker has named, or as a retry, a
+ * record in SCHEDULE_TOPIC_XXXX for the group's retry topic. A message without tries left becomes a dead letter. Each is in the log once:
  *
  *   word says WORK_PARTING     the intent. Nothing else happens to the message any more
  *   `from`, then published     a portion in a lane of our own (put_lane.h); names say which messages

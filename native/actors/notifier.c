@@ -18,7 +18,7 @@ struct interest {
     uint32_t count;
     uint32_t *queues;
 };
-/* Who waits for one queue: session slots. */
+/* The sessions that wait for one queue, by their slots. */
 struct audience {
     uint32_t count, room;
     uint16_t *slots;

@@ -6,7 +6,7 @@
  * In the order of keys, the cursor stood at the last of those that are done at least. A message that is not
  * done, with a key below that, had come late, or the log had refused it. Those are put there now, before anything is written down, in
  * portions; then all is done up to that cursor. If we die meanwhile, a successor begins with the files again, and finds more in the log.
- * One that is not due, because the clock was set back, is waited for, and nothing else is delivered before it.
+ * If the clock was set back, such a message may not be due: then it is waited for, and nothing else is delivered before it.
  */
 #include "actors/scheduler_parts.h"
 #include "base/crash_point.h"

@@ -172,7 +172,7 @@ bool timer_low(const struct timer *timer)
     const struct timer_progress *progress = timer->progress;
     if (timer->horizon.due_ms != UINT64_MAX && (timer->count == 0 || timer->count < timer->room / 4))
         return true;
-    /* The next start, too, reads from the floor on, which a reading may raise. One that is under way goes on: it is below `scanned`. */
+    /* The next start, too, reads from the floor on, which a reading may raise. One under way goes on: it is below `scanned`. */
     return timer->read > timer->scanned && timer->read - timer->scanned > (1u << 20) + (timer->scanned - progress->floor);
 }
 

@@ -10,8 +10,8 @@
  * when the heap runs low, the queue is read again, 20 bytes a message. So memory is bounded, and everything is found again by reading.
  *
  * A record behind a message in the queue may cancel it: then the message is not put into the heap, or is passed when it is the first
- * there. Whoever sent that record is told once it is below `known`: no successor begins to put messages before it has read so far. The
- * queue is all that says so.
+ * there. The client that sent that record is told once the record is below `known`: no successor puts messages before it has read so
+ * far. Only the queue says so.
  *
  * Extras are messages that the log took while it refused one before them (a full disk). There are TIMER_PORTION at most, because
  * then one message at a time is put there until there are none.

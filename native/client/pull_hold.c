@@ -216,7 +216,7 @@ bool pull_hold_commit_all(struct pull_hold *hold, const uint64_t *offsets, uint3
             atomic_store_explicit(&words->word[i], epoch | (offsets[i] & OFFSET_MASK), memory_order_relaxed);
     CRASH_POINT("pull_hold_offsets_put");
     /* seq_cst: the words before the second look at the epoch and at `closed`. The coordinator raises the epoch, fences, and reads the
-     * words, so either it sees them or we see its epoch [G1]. Who takes them for the last time does so with `closed` [G2]. */
+     * words, so either it sees them or we see its epoch [G1]. `closed` does the same when the words are taken for the last time [G2]. */
     atomic_thread_fence(memory_order_seq_cst);
     return pull_hold_current(hold) && !pull_hold_closed(hold);
 }

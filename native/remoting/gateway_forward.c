@@ -1,5 +1,5 @@
-/* Requests that are passed on to another client, such as an operator's question about a consumer. Who asked gets that client's answer, as it
- * is; or word that none came, because the client has gone or was silent for too long.
+/* Requests that are passed on to another client, such as an operator's question about a consumer. The asker gets that client's answer as it
+ * is, or an answer that none came, because the client has gone or was silent for too long.
  */
 #include "remoting/gateway_parts.h"
 

@@ -7,8 +7,8 @@
  *                           it repaired: its own word is dead now, and the next thief is told the same
  *
  * A dead holder's word never comes back (thread id and start time together are unique), so taking it over by comparing the
- * whole word cannot hit a live holder that came in between. One that had no descriptor left to read its start time says 0
- * there: it counts as alive for as long as any thread has its id, which is a theft that comes late.
+ * whole word cannot hit a live holder that came in between. A holder without a free descriptor cannot read its start time, and writes 0
+ * there: it counts as alive for as long as any thread has its id, so a theft from it may come late.
  */
 #include "shared/lock.h"
 #include "base/process_stat.h"

@@ -193,7 +193,7 @@ uint32_t topics_unburied(const struct topics *topics, uint32_t *slot, struct top
 
 void topics_bury(struct topics *topics)
 {
-    /* relaxed: only says that it is worth looking. Whoever looks compares each queue's own words, and looks again if they do not yet
+    /* relaxed: only says that it is worth looking. The reader compares each queue's own words, and looks again if they do not yet
      * say that the queue holds nothing. Its partner is the load in topics_burials. */
     atomic_fetch_add_explicit(&topics->burials, 1, memory_order_relaxed);
 }

@@ -4,11 +4,11 @@
     2  the rows, in batches of one queue, one request after the other; each batch has an id, its field dedupId
     3  until the disks of OrbitMQ's brokers have what their logs had then
 
-Whoever finds an intent of which sending has begun, in another process or after a connection broke, waits until the queues have
-what the logs have, reads the names of the rows that are stored, and sends the batches of which not all are. What a dead
-sender's connection still holds may come after that. A gateway of OrbitMQ stores no batch of the same id again, whichever of the
-two comes first, within its dedup_window_s; and it closes connections that are silent for connection_idle_s, so that nothing
-comes later. A broker of RocketMQ does not know the ids: there, such a batch is stored twice.
+An attempt that finds an intent of which sending has begun, in another process or after a connection broke, waits until the
+queues have what the logs have. Then it reads the names of the stored rows, and sends the batches of which some are missing.
+What a dead sender's connection still holds may come after that. A gateway of OrbitMQ stores no batch of the same id again,
+whichever of the two comes first, within its dedup_window_s; and it closes connections that are silent for connection_idle_s,
+so that nothing comes later. A broker of RocketMQ does not know the ids: there, such a batch is stored twice.
 """
 
 from __future__ import annotations

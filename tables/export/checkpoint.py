@@ -6,7 +6,7 @@ The first line says what the others are, the second has the state, and each furt
     {"run":<number>,"manifest":<CRC-32 of that run's manifest>,"ends":...,"gaps":...}
     {"path":...}
 
-It is only a shortcut. Whoever finds none, or one that is damaged or belongs to other manifests, reads the manifests.
+It is only a shortcut. If it is missing, damaged or belongs to other manifests, the manifests are read.
 """
 
 from __future__ import annotations

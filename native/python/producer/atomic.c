@@ -63,8 +63,8 @@ static int parse(Producer *self, struct parcel *parcel, PyObject *messages)
     return 0;
 }
 
-/* The id of an atomic batch is that of its first message: what the program gives, or a named producer's. One that commits offsets has none,
- * since the offsets tell whether it was stored. */
+/* The id of an atomic batch is that of its first message: what the program gives, or a named producer's. A batch that commits offsets has
+ * none, since the offsets tell whether it was stored. */
 static int identify(struct parcel *parcel, PyObject *dedup)
 {
     struct letter *first = parcel->letters, *last = first + parcel->count - 1;
