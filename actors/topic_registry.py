@@ -15,13 +15,14 @@ from typing import Any
 from orbitmq.actors.caller import OPERATOR, Caller, Share, require_maker
 from orbitmq.actors.purges import Purges
 from orbitmq.actors.topic_settings import check_settings, durable_of, exists_otherwise, hours_of, permitted, with_settings
-from orbitmq.errors import Full, NoPermission, SettingError, UnknownTopic
+from orbitmq.errors import Full, NoPermission, SettingError
 from orbitmq.errors.remedy import Knob, hint
 from orbitmq.native._core import ffi, lib
 from orbitmq.shm.crash_point import crash_point
 from orbitmq.shm.durability import Durability
+from orbitmq.shm.missing_topic import missing_topic
 from orbitmq.shm.reply_topic import REPLY_HOURS, REPLY_QUEUES, REPLY_TOPIC
-from orbitmq.shm.topic_name import check_new_topic_name, check_topic_name, how_to_make, possible, reserved_topic
+from orbitmq.shm.topic_name import check_new_topic_name, check_topic_name, possible, reserved_topic
 from orbitmq.shm.topic_table import PERM_READ, PERM_READ_WRITE, PERM_WRITE, Topic, TopicTable
 from orbitmq.store.config import DataVersion, TopicConfig, load_topics, store_topics
 from orbitmq.store.delays import DELAY_TOPIC, DELAY_TOPICS
@@ -105,7 +106,7 @@ class TopicRegistry(TopicTable):
         """Raises: UnknownTopic: has .topic."""
         topic = self.find(name)
         if topic is None:
-            raise UnknownTopic(f"could not use topic {name!r}: it does not exist", hint=how_to_make(name), topic=name)
+            raise missing_topic(self, name, "use")
         return topic
 
     def create(

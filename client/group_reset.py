@@ -9,9 +9,9 @@ from typing import Literal
 
 from orbitmq.client.lookup import Attached
 from orbitmq.client.status import GroupStatus
-from orbitmq.errors import OffsetOutOfRange, SettingError, UnknownQueue, UnknownTopic
+from orbitmq.errors import OffsetOutOfRange, SettingError, UnknownQueue
 from orbitmq.native._types import Reader
-from orbitmq.shm.topic_name import how_to_make
+from orbitmq.shm.missing_topic import missing_topic
 from orbitmq.shm.topic_table import QueueBounds, QueueKey, Topic, TopicTable
 from orbitmq.store.index_file import TIME_END
 
@@ -119,8 +119,7 @@ def _topics(table: TopicTable, group: GroupStatus, topic: str | None, queue: int
     if topic is not None:
         known = table.find(topic)
         if known is None:
-            text = f"could not reset the group {group.name!r} in topic {topic!r}: it does not exist"
-            raise UnknownTopic(text, hint=how_to_make(topic), topic=topic)
+            raise missing_topic(table, topic, f"reset the group {group.name!r} in")
         return [known]
     if queue is not None:
         text = f"could not reset the group {group.name!r} in queue {queue}: a queue needs its topic"

@@ -43,6 +43,8 @@ from orbitmq.native._types import Pending, PendingBatch, ProducerBase, Taken, Tu
 from orbitmq.shm.disk_fault import shortage
 from orbitmq.shm.durability import Durability
 from orbitmq.shm.means import means
+from orbitmq.shm.missing_topic import missing_topic
+from orbitmq.shm.topic_table import TopicTable
 from orbitmq.store.file_system import LOG_KNOB, store_full
 
 if TYPE_CHECKING:
@@ -231,6 +233,10 @@ class Producer(Shown, ProducerBase):
             raise NotReadyError
         self.wants_waiting.discard(topic)
         cast("ConsumerOpener", self._opener).ask("prepare_waiting", topic=topic)
+
+    def _unknown_topic(self, topic: str, topics: int) -> NoReturn:
+        """topics: the address of the topic table; 0: there is no session any more."""
+        raise missing_topic(TopicTable(ffi.cast("struct topics *", topics)) if topics else (), topic, "send to")
 
     def _store_full(self, topic: str, number: int) -> NoReturn:
         """The next file of the log could not be made or mapped; number is the errno. The free space is looked up now."""

@@ -7,10 +7,11 @@ from shlex import quote
 from typing import NamedTuple
 
 from orbitmq.client.several import Several, not_one_text
-from orbitmq.errors import NoPermission, SettingError, UnknownTopic
+from orbitmq.errors import NoPermission, SettingError
 from orbitmq.native._core import ffi, lib
+from orbitmq.shm.missing_topic import missing_topic
 from orbitmq.shm.text import utf8
-from orbitmq.shm.topic_name import check_topic_name, how_to_make
+from orbitmq.shm.topic_name import check_topic_name
 from orbitmq.shm.topic_table import PERM_READ, Topic, TopicTable
 
 QUEUES_MAX: int = lib.SESSION_QUEUES_MAX  # of one session
@@ -26,9 +27,10 @@ def check_bytes(max_bytes: int) -> None:
 
 def look_up(topics_address: int, name: str, doing: str = "consume") -> Topic:
     """Raises: UnknownTopic, NoPermission; the message says what could not be done with the topic."""
-    topic = TopicTable(ffi.cast("struct topics *", topics_address)).find(name)
+    table = TopicTable(ffi.cast("struct topics *", topics_address))
+    topic = table.find(name)
     if topic is None:
-        raise UnknownTopic(f"could not {doing} topic {name!r}: it does not exist", hint=how_to_make(name), topic=name)
+        raise missing_topic(table, name, doing)
     if not topic.perm & PERM_READ:
         way = f"allow it: orbitmq topic permissions {quote(name)} --read"
         raise NoPermission(f"could not {doing} topic {name!r}: it may not be read", hint=way, topic=name, perm=topic.perm)

@@ -12,10 +12,10 @@ from orbitmq.client.argument import check_flag, check_topic_type, whole
 from orbitmq.client.connection import Connection
 from orbitmq.client.parameters import spelled
 from orbitmq.client.topic_info import TopicInfo
-from orbitmq.errors import Full, OffsetOutOfRange, SettingError, TopicExists, UnknownQueue, UnknownTopic
+from orbitmq.errors import Full, OffsetOutOfRange, SettingError, TopicExists, UnknownQueue
 from orbitmq.native._types import Reader
 from orbitmq.shm.means import means
-from orbitmq.shm.topic_name import how_to_make
+from orbitmq.shm.missing_topic import missing_topic
 from orbitmq.shm.topic_table import PERM_READ, PERM_WRITE, QueueBounds, Topic, TopicTable
 from orbitmq.store.layout import StoreLayout
 from orbitmq.store.log_head import stored_ms
@@ -151,8 +151,8 @@ class TopicAdministration:
         table = TopicTable(self._connection.attachment.topics)
         found = table.find(name)
         if found is None:
-            hint = "orbitmq topic list shows those that do" if doing in ("delete", "purge") else how_to_make(name)
-            raise UnknownTopic(f"could not {doing} topic {name!r}: it does not exist", hint=hint, topic=name)
+            makes_no_sense = doing in ("delete", "purge")
+            raise missing_topic(table, name, doing, otherwise="orbitmq topic list shows all" if makes_no_sense else None)
         return table, found
 
     def _wanted(self, topic: Topic, to: PurgeTo, bounds: Mapping[int, QueueBounds]) -> list[QueuePurge]:

@@ -59,7 +59,7 @@ def check_new_topic_name(name: object) -> None:
 
 
 def how_to_make(name: str) -> str:
-    """The hint for a missing topic. The producer's C code has the same text."""
+    """The hint for a missing topic."""
     why = reserved_topic(name)
     return f"create it: orbitmq topic create {quote(name)}" if why is None else f"nobody can make a topic of this name: {why}"
 

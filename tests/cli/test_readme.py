@@ -73,7 +73,8 @@ def test_library_example(tmp_path: Path, environment: dict[str, str]) -> None:
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert lines[0].startswith("appended 0 0 ")
-    assert lines[1] == "could not send to topic 'ordesr': there is no such topic; create it: orbitmq topic create ordesr"
+    remedy = "write 'orders' if that is meant, or create it: orbitmq topic create ordesr"
+    assert lines[1] == f"could not send to topic 'ordesr': it does not exist; {remedy}"
     assert sum(int(line.split()[0]) for line in lines[2:]) == 1002
 
 

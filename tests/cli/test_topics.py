@@ -81,4 +81,4 @@ def test_a_deletion_asks_first(flows: Broker, answer: str) -> None:
     assert [each.name for each in flows.topics()] == ([] if answer == "y\n" else ["flows"])
     if answer == "n\n":
         assert records("topic", "delete", "flows", "--yes") == [{"name": "flows", "deleted": True}]
-        assert "there is no such topic" in refused(1, "send", "flows", "x") and records("topic", "list") == []
+        assert "it does not exist" in refused(1, "send", "flows", "x") and records("topic", "list") == []

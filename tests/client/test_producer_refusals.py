@@ -31,6 +31,8 @@ def test_names_that_cannot_be(broker: ThreadBroker, producer: Producer) -> None:
     with pytest.raises(UnknownTopic, match="orbitmq topic create nothing") as unknown:
         producer.send("nothing", b"")
     assert unknown.value.topic == "nothing"
+    with pytest.raises(UnknownTopic, match="write 'orders' if that is meant, or create it: orbitmq topic create ordesr"):
+        producer.send("ordesr", b"")
     for name in ("", "x" * 128, "a b", "ü"):
         with pytest.raises(TopicNameError):
             producer.send(name, b"")

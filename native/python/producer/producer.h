@@ -341,7 +341,7 @@ bool pending_open(const Pending *self);
 /* ---- verdicts.c ---- */
 /* A receipt of the producer's making, or NULL with the exception that the code stands for. */
 PyObject *verdict_result(Producer *producer, PyObject *topic, const struct completion *verdict, uint64_t flushed);
-PyObject *verdict_unknown_topic(PyObject *topic);
+PyObject *verdict_unknown_topic(Producer *producer, PyObject *topic);
 PyObject *verdict_timeout(PyObject *topic, uint64_t timeout_ns, const char *what);
 /* Sets `pending`, what can still be waited for, as an attribute of the current exception. */
 void verdict_pending(PyObject *pending);

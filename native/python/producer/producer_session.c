@@ -230,7 +230,7 @@ uint32_t producer_topic(Producer *self, PyObject *name)
     case TOPIC_NAME_GOOD:
         index = topics_find(self->link->sender.topics, text, size);
         if (index == TOPIC_NONE)
-            verdict_unknown_topic(name);
+            verdict_unknown_topic(self, name);
         break;
     case TOPIC_NAME_EMPTY:
         py_raise("TopicNameError", NULL, Py_BuildValue("{s:O}", "topic", name), "could not use an empty topic name");

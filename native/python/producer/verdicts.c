@@ -47,20 +47,16 @@ static const char *quoted(const char *name, char to[QUOTED_MAX])
     return to;
 }
 
-PyObject *verdict_unknown_topic(PyObject *topic)
+PyObject *verdict_unknown_topic(Producer *producer, PyObject *topic)
 {
-    Py_ssize_t size;
-    const char *name = PyUnicode_AsUTF8AndSize(topic, &size);
-    char hint[QUOTED_MAX + 256], room[QUOTED_MAX];
-    if (!name)
-        return NULL;
-    const char *why = reserved_topic_why((const uint8_t *)name, (uint32_t)size);
-    if (why)
-        snprintf(hint, sizeof hint, "nobody can make a topic of this name: %s", why);
-    else
-        snprintf(hint, sizeof hint, "create it: orbitmq topic create %s", quoted(name, room));
-    return py_raise("UnknownTopic", hint, Py_BuildValue("{s:O}", "topic", topic),
-                      "could not send to topic %R: there is no such topic", topic);
+    struct link *link = producer->link;
+    if (link)
+        link->users++; /* it holds the table while Python reads it, whatever other threads do to the producer */
+    const unsigned long long table = link ? (uintptr_t)link->sender.topics : 0;
+    PyObject *never = PyObject_CallMethod((PyObject *)producer, "_unknown_topic", "OK", topic, table);
+    if (link)
+        link_release(link);
+    return never;
 }
 
 #define SYNC_HINT                                                                                                              \
@@ -86,7 +82,7 @@ static PyObject *rejected(Producer *producer, PyObject *topic, const struct comp
 {
     switch (verdict->code) {
     case VERDICT_UNKNOWN_TOPIC:
-        return verdict_unknown_topic(topic);
+        return verdict_unknown_topic(producer, topic);
     case VERDICT_NO_PERMISSION:
         return not_writable(topic);
     case VERDICT_RESERVED:
