@@ -49,6 +49,8 @@ class Counter(IntEnum):
     PASSED = lib.COUNT_PASSED
 
 
+# An enumeration takes longer to name its members than a page takes to read, and whoever watches a broker reads every page.
+_NAMED = {counter.name.lower(): int(counter) for counter in Counter}
 # The verdicts of native/shared/verdict.h that refuse a message, as words.
 REASONS: dict[str, int] = {
     name: getattr(lib, f"VERDICT_{name.upper()}")
@@ -117,6 +119,7 @@ class ActorPage:
         """Everything but the histogram. Counters are keyed by name in lower case, such as "messages"."""
         view = ffi.new("struct actor_view *")
         lib.actor_page_view(self._page, view)
+        counts = ffi.unpack(view.counter, len(view.counter))
         return ActorCounters(
             name=ffi.string(view.name).decode(errors="replace"),
             pid=int(view.pid),
@@ -124,14 +127,15 @@ class ActorPage:
             state=ActorState(view.state),
             error=int(view.error),
             heartbeat_ms=int(view.heartbeat_ms),
-            counters={counter.name.lower(): int(view.counter[counter]) for counter in Counter},
+            counters={name: counts[index] for name, index in _NAMED.items()},
         )
 
     def refused(self) -> dict[str, int]:
         """The writer's: how many messages were answered with an error, by the words of REASONS. Their sum is "rejected"."""
         counts = ffi.new("uint64_t[]", lib.REFUSALS)
         lib.actor_page_refused(self._page, counts)
-        return {reason: int(counts[verdict]) for reason, verdict in REASONS.items()}
+        found = ffi.unpack(counts, lib.REFUSALS)
+        return {reason: found[verdict] for reason, verdict in REASONS.items()}
 
     def samples(self) -> int:
         """Number of values recorded in the histogram."""
