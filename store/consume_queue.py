@@ -81,16 +81,20 @@ class ConsumeQueue:
     """
 
     def __init__(self, store: Path, topic: str, queue_id: int, file_units: int) -> None:
-        self.folder = Path(f"{store}/consumequeue/{topic}/{queue_id}")  # one step, because planning makes ten thousand of them
+        self._folder = f"{store}/consumequeue/{topic}/{queue_id}"  # a string, because planning makes ten thousand of them
         self.file_units = file_units
+
+    @property
+    def folder(self) -> Path:
+        return Path(self._folder)
 
     def files(self) -> list[int]:
         """First queue offset of each file, ascending."""
-        return sorted(int(entry.name) // UNIT_SIZE for entry in _entries(self.folder) if entry.name.isdecimal())
+        return sorted(int(entry.name) // UNIT_SIZE for entry in _entries(self._folder) if entry.name.isdecimal())
 
     def path(self, first: int) -> Path:
         """The file whose first unit is `first`."""
-        return Path(f"{self.folder}/{first * UNIT_SIZE:020d}")
+        return Path(f"{self._folder}/{first * UNIT_SIZE:020d}")
 
     def units(self, begin: int, end: int) -> list[Unit]:
         """Units of the queue offsets [begin, end), as they are in the files, published or not.
@@ -226,7 +230,7 @@ class ConsumeQueue:
         return paths
 
     def _missing(self, offset: int) -> OffsetOutOfRange:
-        return OffsetOutOfRange(f"cannot read queue offset {offset} of {self.folder}, no file holds it", offset=offset)
+        return OffsetOutOfRange(f"cannot read queue offset {offset} of {self._folder}, no file holds it", offset=offset)
 
     def _chain(self) -> list[int]:
         """The files that follow each other without a gap, from the oldest on."""
@@ -283,7 +287,7 @@ class ConsumeQueue:
 
     @contextmanager
     def _mapped(self, first: int) -> Iterator[mmap.mmap]:
-        path = f"{self.folder}/{first * UNIT_SIZE:020d}"
+        path = f"{self._folder}/{first * UNIT_SIZE:020d}"
         size = self.file_units * UNIT_SIZE
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
