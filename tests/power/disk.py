@@ -144,9 +144,11 @@ class Disk:
 
     before_sync: called when something is about to be synced, and has not been yet. lies: for a path, True if its syncs do
         nothing: a defect, for tests of the test. failure: the syncs that fail.
+
+    Its paths are strings: a Path takes longer to make than a file to look at, and each is looked at thousands of times.
     """
 
-    def __init__(self, root: Path, lies: Callable[[Path], bool] = lambda path: False) -> None:
+    def __init__(self, root: Path, lies: Callable[[str], bool] = lambda path: False) -> None:
         self.root = root
         self.before_sync: Callable[[], None] = lambda: None
         self.failure = Failure("", 0, 0)
@@ -164,7 +166,7 @@ class Disk:
 
     def look(self) -> None:
         """Records what has changed."""
-        self._look_at(self.root)
+        self._look_at(str(self.root), self._root)
 
     def synced(self, descriptor: int, address: int | None, size: int) -> int:
         """A file or folder is synced, or a range of memory that is mapped from a file. Returns the errno that it fails with,
@@ -173,7 +175,7 @@ class Disk:
         self.before_sync()
         if address is None:
             inode, begin, end = os.fstat(descriptor).st_ino, 0, 1 << 62
-            path = Path(f"/proc/self/fd/{descriptor}").readlink()
+            path = os.readlink(f"/proc/self/fd/{descriptor}")
         else:
             inode, begin, path = _mapped(address)
             end = begin + size
@@ -199,49 +201,50 @@ class Disk:
         self.look()
         # Everything unsynced is lost, or nothing, or some of it.
         loss = rng.choice((0.0, 0.1, 0.5, 0.5, 0.9, 1.0))
-        self._write(self._root, rng, loss, target, {})
+        self._write(self._root, rng, loss, str(target), {})
 
-    def _write(self, inode: int, rng: random.Random, loss: float, target: Path, left: dict[int, bytes]) -> None:
+    def _write(self, inode: int, rng: random.Random, loss: float, target: str, left: dict[int, bytes]) -> None:
         node = self._nodes[inode]
         if isinstance(node, File):
             if inode not in left:
                 left[inode] = node.left(rng, loss)
-            target.write_bytes(left[inode])
+            with open(target, "wb", buffering=0) as file:
+                file.write(left[inode])
             return
-        target.mkdir()
+        os.mkdir(target)
         for name, states in sorted(node.names.items()):
             child = _pick(rng, states, loss)
             if child:
-                self._write(child, rng, loss, target / name, left)
+                self._write(child, rng, loss, f"{target}/{name}", left)
 
-    def _look_at(self, folder: Path) -> None:
+    def _look_at(self, folder: str, itself: int) -> None:
+        """itself: its inode."""
         now: dict[str, int] = {}
         with os.scandir(folder) as entries:
             for entry in entries:
                 inode = now[entry.name] = entry.inode()
                 if entry.is_dir():
-                    self._look_at(Path(entry.path))
+                    self._look_at(entry.path, inode)
                 else:
                     if inode not in self._nodes:
                         self._nodes[inode] = File(os.open(entry.path, os.O_RDONLY | os.O_CLOEXEC))
                     node = self._nodes[inode]
                     assert isinstance(node, File)
                     node.look()
-        inode = folder.stat().st_ino
-        if inode not in self._nodes:
-            self._nodes[inode] = Folder(os.open(folder, os.O_RDONLY | os.O_CLOEXEC))
-        node = self._nodes[inode]
+        if itself not in self._nodes:
+            self._nodes[itself] = Folder(os.open(folder, os.O_RDONLY | os.O_CLOEXEC))
+        node = self._nodes[itself]
         assert isinstance(node, Folder)
         node.look(now)
 
 
-def _mapped(address: int) -> tuple[int, int, Path]:
+def _mapped(address: int) -> tuple[int, int, str]:
     """Inode, offset and path of the file that is mapped at an address."""
     for line in Path("/proc/self/maps").read_text().splitlines():
         begin, end = (int(number, 16) for number in line.partition(" ")[0].split("-"))
         if begin <= address < end:
             parts = line.split(maxsplit=5)
-            return int(parts[4]), int(parts[2], 16) + address - begin, Path(parts[5] if len(parts) > 5 else "")
+            return int(parts[4]), int(parts[2], 16) + address - begin, parts[5] if len(parts) > 5 else ""
     raise AssertionError(f"nothing is mapped at {address:#x}")
 
 
