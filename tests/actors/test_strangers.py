@@ -8,6 +8,7 @@ import os
 import re
 import socket
 import stat
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,7 @@ from orbitmq.store.layout import StoreLayout
 from orbitmq.store.tree_settings import tree_settings
 from orbitmq.store.verify.verify import verify
 from orbitmq.tables import extents
-from tests.actors.users import GROUP, GROUP_NAME, SOMEBODY, STRANGER, become, only_root, outcome
+from tests.actors.users import GROUP, GROUP_NAME, SOMEBODY, STRANGER, become, only_root, outcome, outcomes
 from tests.trees import segments, small_broker
 
 pytestmark = only_root
@@ -66,11 +67,14 @@ def test_nobody_else(folder: Path) -> None:
     with small_broker(folder / "store") as broker:
         broker.create_topic("t", 1)
         assert use(broker.name) == [b"x"]
+        tries = []
         for path, status in everything(folder, broker).items():
             assert status.st_mode & 0o077 == 0, path
             for flags in (os.O_RDONLY,) if stat.S_ISDIR(status.st_mode) else (os.O_RDONLY, os.O_RDWR):
-                told = outcome(lambda: opened(path, flags), STRANGER, STRANGER, GROUP)
-                assert told.startswith("PermissionError"), (path, told)
+                tries.append((path, flags))
+        told_of = outcomes([partial(opened, *each) for each in tries], STRANGER, STRANGER, GROUP)
+        for each, told in zip(tries, told_of, strict=True):
+            assert told.startswith("PermissionError"), (each, told)
         told = outcome(lambda: use(broker.name), STRANGER)
         assert told.startswith("NoPermission: could not use the broker"), told
         assert "group" in told
@@ -117,18 +121,24 @@ def test_a_member_of_the_group(folder: Path, gid: int, groups: tuple[int, ...]) 
         lanes = {MOUNT / name for name in segments(broker.connection.attachment.generation) if re.search(r"\.l\d\d$", name)}
         assert len(lanes) > 2
         shut |= lanes
-        for path, status in everything(folder, broker).items():
+        named = everything(folder, broker)
+        for path, status in named.items():
             assert status.st_mode & 0o007 == 0, path
             assert path not in shut or status.st_mode & 0o077 == 0, path
-            assert outcome(lambda: opened(path, os.O_RDONLY), SOMEBODY, SOMEBODY).startswith("PermissionError"), path
-            if stat.S_ISREG(status.st_mode):
-                told = outcome(lambda: opened(path, os.O_RDWR), STRANGER, gid, *groups)
-                assert told.startswith("PermissionError"), (path, told)
-                told = outcome(lambda: opened(path, os.O_RDONLY), STRANGER, gid, *groups)
-                assert told.startswith("PermissionError" if path in shut else "opened"), (path, told)
-            elif stat.S_ISDIR(status.st_mode):
-                told = outcome((path / "new").touch, STRANGER, gid, *groups)
-                assert told.startswith("PermissionError"), (path, told)
+        told_of = outcomes([partial(opened, path, os.O_RDONLY) for path in named], SOMEBODY, SOMEBODY)
+        for path, told in zip(named, told_of, strict=True):
+            assert told.startswith("PermissionError"), (path, told)
+        files = [path for path, status in named.items() if stat.S_ISREG(status.st_mode)]
+        told_of = outcomes([partial(opened, path, os.O_RDWR) for path in files], STRANGER, gid, *groups)
+        for path, told in zip(files, told_of, strict=True):
+            assert told.startswith("PermissionError"), (path, told)
+        told_of = outcomes([partial(opened, path, os.O_RDONLY) for path in files], STRANGER, gid, *groups)
+        for path, told in zip(files, told_of, strict=True):
+            assert told.startswith("PermissionError" if path in shut else "opened"), (path, told)
+        folders = [path for path, status in named.items() if stat.S_ISDIR(status.st_mode)]
+        told_of = outcomes([(path / "new").touch for path in folders], STRANGER, gid, *groups)
+        for path, told in zip(folders, told_of, strict=True):
+            assert told.startswith("PermissionError"), (path, told)
         assert outcome(lambda: use(broker.name), STRANGER, gid, *groups) == [b"x"]
         assert outcome(lambda: faults(folder / "store"), STRANGER, gid, *groups) == []
         assert outcome(lambda: len(extents.of(folder / "store").topics), STRANGER, gid, *groups) == 1
