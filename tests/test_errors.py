@@ -20,6 +20,7 @@ from orbitmq import errors
 from orbitmq.actors.actor import ActorError
 from orbitmq.errors.remedy import hint
 from orbitmq.shm.frames import error_map, error_raised
+from tests.syntax import nodes, of_all_sources
 from tests.test_tidy import ROOT, sources
 
 PAGE = ROOT / "docs" / "errors.md"
@@ -80,7 +81,7 @@ def named_values() -> set[str]:
     for path in sources(".py"):
         if path.relative_to(ROOT).parts[0] in ("tests", "scripts"):
             continue
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in nodes(path.read_text()):
             if isinstance(node, ast.Call):
                 found |= {word.arg for word in node.keywords if word.arg}
             elif isinstance(node, ast.Dict):
@@ -91,6 +92,7 @@ def named_values() -> set[str]:
     return found
 
 
+@of_all_sources
 @pytest.mark.parametrize("name", sorted(rows()))
 def test_attributes_are_given(name: str) -> None:
     """Goal: the page promises no attribute that nobody sets. Method: its names against those in the sources."""

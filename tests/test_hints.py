@@ -27,6 +27,7 @@ from orbitmq.spark.source.options import KNOWN as SOURCE
 from orbitmq.spark.spelling import spark
 from orbitmq.store.setting_sources import resolve
 from orbitmq.store.tree_settings import KINDS
+from tests.syntax import nodes, of_all_sources
 from tests.test_tidy import ROOT, short, sources
 from tests.trees import small_broker
 
@@ -49,8 +50,7 @@ def in_python() -> Iterator[Found]:
     for path in sources(".py"):
         if path.relative_to(ROOT).parts[0] in ("tests", "scripts", "docs"):
             continue
-        content = path.read_text()
-        for node in ast.walk(ast.parse(content)) if "hint(" in content else ():
+        for node in nodes(path.read_text()):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("hint", "a_hint"):
                 text = node.args[0]
                 assert isinstance(text, ast.Constant), f"{short(path)}:{node.lineno}: its text is put together"
@@ -79,7 +79,9 @@ def in_c() -> Iterator[Found]:
             yield Found(place, text, hint(text))
 
 
-FOUND = [*in_python(), *in_c()]
+@cache
+def hints() -> list[Found]:
+    return [*in_python(), *in_c()]
 
 
 @cache
@@ -87,7 +89,7 @@ def arguments() -> set[str]:
     names: set[str] = set()
     for place in LIBRARY:
         for path in (ROOT / place).glob("*.py") if (ROOT / place).is_dir() else [ROOT / place]:
-            for node in ast.walk(ast.parse(path.read_text())):
+            for node in nodes(path.read_text()):
                 if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                     names |= {each.arg for each in (*node.args.args, *node.args.kwonlyargs)}
                 elif isinstance(node, ast.ClassDef):  # settings are fields of one
@@ -111,15 +113,27 @@ def commands() -> dict[str, Any]:
     return found
 
 
+@of_all_sources
 def test_hints_are_found() -> None:
     """Goal: the search below sees what there is. Method: hints of both languages that are known to exist."""
-    assert len(FOUND) > 50
-    assert {"native/python/producer/verdicts.c", "client/aio_producer.py"} <= {each.place.partition(":")[0] for each in FOUND}
+    assert len(hints()) > 50
+    assert {"native/python/producer/verdicts.c", "client/aio_producer.py"} <= {each.place.partition(":")[0] for each in hints()}
 
 
-@pytest.mark.parametrize("found", FOUND, ids=lambda found: f"{found.place} {found.text[:30]}")
-def test_every_hint_is_for_every_face(found: Found) -> None:
-    """Goal: no hint names a knob that does not exist, and no face shows another's spelling."""
+@of_all_sources
+def test_every_hint_is_for_every_face() -> None:
+    """Goal: no hint names a knob that does not exist, and no face shows another's spelling. One test for all hints, because a
+    test for each would let every worker parse the sources to collect the tests."""
+    wrong = []
+    for found in hints():
+        try:
+            is_for_every_face(found)
+        except AssertionError as error:
+            wrong.append(f"{found.place}: {found.text}: {error}")
+    assert not wrong, "\n".join(wrong)
+
+
+def is_for_every_face(found: Found) -> None:
     for knob in found.hint.knobs:
         known = {"broker": KINDS.keys(), "spark": {*SOURCE, *SINK, "checkpointLocation"}}
         assert knob.name in known.get(knob.of, arguments() | DEEDS | KINDS.keys()), knob
@@ -150,7 +164,7 @@ def texts_of_errors() -> Iterator[tuple[str, str]]:
     for path in sources(".py"):
         if path.relative_to(ROOT).parts[0] in ("tests", "scripts", "docs", "cli"):
             continue
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in nodes(path.read_text()):
             if not isinstance(node, ast.Call):
                 continue
             name = (
@@ -171,6 +185,7 @@ def texts_of_errors() -> Iterator[tuple[str, str]]:
             yield place, text
 
 
+@of_all_sources
 def test_no_text_holds_a_spelling() -> None:
     """Goal: no knob of a face is in plain text, where the other faces would show it too. Method: a search for options and
     keywords in every text of an error; inside braces it is a knob."""
@@ -182,13 +197,14 @@ def test_no_text_holds_a_spelling() -> None:
     assert not wrong, "\n".join(wrong)
 
 
+@of_all_sources
 def test_nobody_edits_prose() -> None:
     """Goal: no face makes its texts by cutting up another's. Method: a search for text methods on an error's text."""
     wrong = []
     for path in sources(".py"):
         if path.relative_to(ROOT).parts[0] in ("tests", "scripts", "docs"):
             continue
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in nodes(path.read_text()):
             if isinstance(node, ast.Attribute) and node.attr in ("replace", "partition", "split", "removesuffix", "sub"):
                 of = node.value
                 named = of.attr if isinstance(of, ast.Attribute) else of.id if isinstance(of, ast.Name) else ""

@@ -5,9 +5,12 @@ from __future__ import annotations
 
 import ast
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
+
+from tests.syntax import nodes, of_all_sources, parsed
 
 ROOT = Path(__file__).resolve().parent.parent
 LAYERS = ("shm", "store", "actors", "client", "tables", "spark", "cli", "contrib")
@@ -201,7 +204,7 @@ TESTED_BY: dict[str, str] = {
 
 def decisions(text: str) -> int:
     """Branches and loops of a module."""
-    return sum(isinstance(node, DECISIONS) for node in ast.walk(ast.parse(text)))
+    return sum(isinstance(node, DECISIONS) for node in nodes(text))
 
 
 def own_tests(module: Path) -> list[Path]:
@@ -216,7 +219,7 @@ def own_tests(module: Path) -> list[Path]:
 def names_of(module: Path, text: str) -> list[str]:
     """How a test may refer to the module: its path, its name, and the names of what it defines."""
     dotted = ["orbitmq", *module.with_suffix("").parts]
-    defined = [node.name for node in ast.parse(text).body if isinstance(node, ast.FunctionDef | ast.ClassDef)]
+    defined = [node.name for node in parsed(text).body if isinstance(node, ast.FunctionDef | ast.ClassDef)]
     imported = f"{'.'.join(dotted[:-1])} import {dotted[-1]}"
     return [str(module), ".".join(dotted), imported, *(name for name in defined if name[0] != "_")]
 
@@ -225,6 +228,7 @@ def speaks_of(test: str, names: list[str]) -> bool:
     return any(re.search(rf"\b{re.escape(name)}\b", test) for name in names)
 
 
+@cache
 def modules() -> dict[Path, str]:
     """Those that decide something, relative to the checkout."""
     found = (path for layer in LAYERS for path in sorted((ROOT / layer).rglob("*.py")))
@@ -248,12 +252,14 @@ def fault(module: Path, text: str) -> str | None:
     return None
 
 
+@of_all_sources
 def test_every_module_has_its_tests() -> None:
     assert len(modules()) > 100
     wrong = [found for module, text in modules().items() if (found := fault(module, text))]
     assert not wrong, "\n".join(wrong)
 
 
+@of_all_sources
 def test_the_table_has_no_other_modules() -> None:
     assert not TESTED_BY.keys() - {str(module) for module in modules()}, "gone, or too simple to be listed"
 

@@ -11,8 +11,11 @@ import re
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
+
+from tests.syntax import nodes, of_all_sources
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -50,14 +53,16 @@ TEST_LINES_MAX = 800
 BUILT = re.compile(r"\.(?:so|o|pyc)$|^orbitmq\.native\._core\.c$")
 
 
-def sources(*suffixes: str) -> list[Path]:
+@cache
+def sources(*suffixes: str) -> tuple[Path, ...]:
     """The project's files with one of these suffixes, or all of them; without links, and without what is built. It does not ask
     git, because a copy of the tree need not be a git checkout."""
+    if suffixes:
+        return tuple(path for path in sources() if path.suffix in suffixes)
     folders = (ROOT / name for name in [*FOLDERS, FOUND_BY_SPARK, ".ci", "docs", "orbitmq", "scripts", "tests"])
     paths = [path for pattern in ("*.md", "*.py", "*.toml", "*.in") for path in ROOT.glob(pattern)]
     paths += (path for folder in folders for path in folder.rglob("*"))
-    found = (path for path in paths if path.is_file() and not path.is_symlink() and not BUILT.search(path.name))
-    return sorted(path for path in found if not suffixes or path.suffix in suffixes)
+    return tuple(sorted(path for path in paths if not BUILT.search(path.name) and path.is_file() and not path.is_symlink()))
 
 
 def short(path: Path) -> str:
@@ -77,17 +82,13 @@ def layer_of_file(path: Path) -> str:
     return path.parts[0] if path.parts[0] != "orbitmq" else "errors" if path.parts[1] == "errors" else "root"
 
 
-# What each module imports is found out once, by the worker that has these tests.
-of_all_imports = pytest.mark.xdist_group("imports")
-
-
 @cache
 def imports(path: Path, text: str) -> tuple[tuple[int, str], ...]:
     """Line and dotted name of every import in a file, at whatever depth, with relative ones made absolute; and of every import
     by a name in quotes."""
     package = [*(["orbitmq"] if path.parts[0] != "orbitmq" else []), *path.parent.parts]
     found: list[tuple[int, str]] = []
-    for node in ast.walk(ast.parse(text, str(path))):
+    for node in nodes(text):
         if isinstance(node, ast.Import):
             found += ((node.lineno, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -112,7 +113,7 @@ def wrong_ways(path: Path, text: str) -> list[str]:
     return [f"{path}:{line}: {layer} imports {name}" for line, name, target in found if target and target not in allowed]
 
 
-@of_all_imports
+@of_all_sources
 def test_imports_point_one_way() -> None:
     """Goal: no lower layer knows a higher one. Method: every import of every module is compared with the table above."""
     wrong = []
@@ -155,7 +156,7 @@ def unwanted_extras(path: Path, text: str) -> list[str]:
     return [f"{path}:{line}: {name}" for line, name in found if name in EXTRAS and not places & EXTRAS[name]]
 
 
-@of_all_imports
+@of_all_sources
 def test_extras_are_imported_where_they_are_needed() -> None:
     """Goal: whoever has pyarrow alone can read and export; PySpark is for spark/. Method: every import that runs, at whatever
     depth."""
@@ -179,8 +180,8 @@ def test_an_extra_elsewhere_is_seen() -> None:
 @cache
 def for_types_alone(text: str) -> set[int]:
     """Lines of imports that only type checkers follow."""
-    tree = ast.parse(text if "TYPE_CHECKING" in text else "")
-    blocks = (node for node in ast.walk(tree) if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test))
+    conditions = (node for node in nodes(text if "TYPE_CHECKING" in text else "") if isinstance(node, ast.If))
+    blocks = (node for node in conditions if "TYPE_CHECKING" in ast.unparse(node.test))
     return {line for block in blocks for line in range(block.lineno, (block.end_lineno or block.lineno) + 1)}
 
 
@@ -216,7 +217,7 @@ def circle(graph: dict[str, set[str]]) -> list[str]:
     return []
 
 
-@of_all_imports
+@of_all_sources
 def test_imports_make_no_circle() -> None:
     """Goal: any module, and any folder within a layer, can be read after those that it uses."""
     texts = {}
@@ -384,22 +385,38 @@ def core_sources() -> list[Path]:
     return [path for path in sources(".c") if in_room(path) and room_of(path) != "python"]
 
 
+class Header(NamedTuple):
+    includes: list[Path]
+    nouns: set[str]  # first words of its structs and enums
+    calls: set[str]  # names with an opening parenthesis behind them, as functions have
+
+
+@cache
+def headers() -> dict[Path, Header]:
+    texts = {path: path.read_text() for path in NATIVE.glob("*/*.h")}
+    return {
+        path: Header(
+            [NATIVE / name for name in re.findall(r'#include "([\w/]+\.h)"', text)],
+            {name.split("_")[0] for name in re.findall(r"\b(?:struct|enum) (\w+)", text)},
+            set(re.findall(r"\b(\w+)\(", text)),
+        )
+        for path, text in texts.items()
+    }
+
+
 @pytest.mark.parametrize("path", core_sources(), ids=short)
 def test_symbols_carry_their_noun(path: Path) -> None:
     """Goal: a symbol's first word says where it is. Method: it is the file's noun, or that of a struct which the file's own
     header declares or includes; and some header declares the function."""
-    seen = [path.with_suffix(".h")] if path.with_suffix(".h").exists() else []
+    known = headers()
+    seen = [own] if (own := path.with_suffix(".h")) in known else []
     for header in seen:  # grows while it is walked
-        for name in re.findall(r'#include "([\w/]+\.h)"', header.read_text()):
-            if (found := NATIVE / name).exists() and found not in seen:
-                seen.append(found)
+        seen += [name for name in known[header].includes if name in known and name not in seen]
     nouns = {path.stem.split("_")[0], path.stem.rstrip("s").split("_")[0]} | OTHER_NOUNS.get(path.name, set())
-    for header in seen:
-        nouns |= {name.split("_")[0] for name in re.findall(r"\b(?:struct|enum) (\w+)", header.read_text())}
-    declared = "\n".join(header.read_text() for header in NATIVE.glob("*/*.h"))
+    nouns = nouns.union(*(known[header].nouns for header in seen))
     for name in c_functions(path.read_text()):
         assert name.split("_")[0] in nouns, f"{name} in {path.name}"
-        assert re.search(rf"\b{name}\(", declared), f"no header declares {name}"
+        assert any(name in header.calls for header in known.values()), f"no header declares {name}"
 
 
 # Words of docs/glossary.md that meant several things once: where a word may stand in native/, and what it is called elsewhere.
@@ -448,13 +465,16 @@ def test_files_are_of_a_readable_size() -> None:
     assert not wrong, "\n".join(wrong)
 
 
+DOCSTRING = re.compile(r'(?:#.*\n|\s)*r?"""')
+
+
 def test_modules_say_what_they_are() -> None:
     """Goal: one line tells a stranger why a file exists. Method: every module has a docstring, and none is a collection of
     unrelated things."""
     wrong = []
     for path in sources(".py"):
         text = path.read_text()
-        if text.strip() and ast.get_docstring(ast.parse(text)) is None:
+        if text.strip() and not DOCSTRING.match(text):
             wrong.append(f"{short(path)}: no docstring")
         if path.stem in ("util", "utils", "helpers", "misc", "common"):
             wrong.append(f"{short(path)}: named for nothing")
@@ -483,10 +503,10 @@ def is_private(name: str) -> bool:
 OWNERS = ("self", "cls")
 
 
-def own_names(tree: ast.AST) -> set[str]:
+def own_names(text: str) -> set[str]:
     """What a module defines, at whatever depth: functions, classes, and what it assigns to, attributes of self included."""
     names = set()
-    for node in ast.walk(tree):
+    for node in nodes(text):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             names.add(node.name)
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
@@ -496,11 +516,11 @@ def own_names(tree: ast.AST) -> set[str]:
     return names
 
 
-def of_others(tree: ast.AST) -> tuple[set[str], set[str]]:
+def of_others(text: str) -> tuple[set[str], set[str]]:
     """Names that a module imports from outside the project, and expressions that stand for another module of the project or for
     an object of its types: `listener`, a parameter that is annotated so, or `self._listener`, to which it is assigned."""
     outside, ours = set(), set()
-    for node in ast.walk(tree):
+    for node in nodes(text):
         if isinstance(node, ast.Import):
             others = (alias for alias in node.names if not alias.name.startswith("orbitmq"))
             outside |= {alias.asname or alias.name.partition(".")[0] for alias in others}
@@ -512,12 +532,12 @@ def of_others(tree: ast.AST) -> tuple[set[str], set[str]]:
                 outside |= names
     annotated = {
         each.arg
-        for each in ast.walk(tree)
+        for each in nodes(text)
         if isinstance(each, ast.arg) and each.annotation is not None and ast.unparse(each.annotation).strip("'\"") in ours
     }
     assigned = {
         ast.unparse(target)
-        for node in ast.walk(tree)
+        for node in nodes(text)
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Name) and node.value.id in annotated
         for target in node.targets
     }
@@ -526,11 +546,10 @@ def of_others(tree: ast.AST) -> tuple[set[str], set[str]]:
 
 def reaches(text: str) -> list[tuple[int, str]]:
     """Where a module reaches into another one: takes or imports a name with an underscore that is not its own."""
-    tree = ast.parse(text)
-    own = own_names(tree)
-    outside, ours = of_others(tree)
+    own = own_names(text)
+    outside, ours = of_others(text)
     found = []
-    for node in ast.walk(tree):
+    for node in nodes(text):
         if isinstance(node, ast.ImportFrom) and (node.level or (node.module or "").startswith("orbitmq")):
             names = {each.name for each in node.names} - PRIVATE_MODULES
             found += [(node.lineno, name) for name in sorted(names) if is_private(name)]
@@ -543,6 +562,7 @@ def reaches(text: str) -> list[tuple[int, str]]:
     return found
 
 
+@of_all_sources
 def test_no_module_reaches_into_another() -> None:
     """Goal: what modules share has a name without an underscore, so whoever changes one with it need look at one file only. A
     class may use what its base classes keep to themselves. Method: every attribute and import of every module."""
