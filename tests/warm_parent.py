@@ -1,7 +1,7 @@
 """The parent that warm.py asks to fork: `python warm_parent.py <descriptor> <"module" | "file"> <what> ...`.
 
-It imports what the module or file imports, and the further modules; then it forks a process for each order that comes through
-the descriptor: a socket of whole messages, with the process's descriptors. The answer is the process's number.
+It imports the module, or what the file imports, and the further modules; then it forks a process for each order that comes
+through the descriptor: a socket of whole messages, with the process's descriptors. The answer is the process's number.
 """
 
 from __future__ import annotations
@@ -12,27 +12,43 @@ import importlib
 import json
 import os
 import resource
-import runpy
 import signal
 import socket
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 ROOM = 1 << 18
 DESCRIPTORS = 16
 
 
-def import_all(kind: str, what: str) -> None:
-    """The module itself, or the file, runs anew in each process, as __main__."""
-    if kind == "file":
-        runpy.run_path(what, run_name="__warm__")
-        return
-    importlib.import_module(what)
-    package, _, name = what.rpartition(".")
-    del sys.modules[what]
-    delattr(sys.modules[package], name)
+def module_program(name: str) -> Callable[[], None]:
+    """Imports the module. Returns what `python -m` would do with it: its `main_process`."""
+    module = importlib.import_module(name)
+
+    def run() -> None:
+        sys.modules["__main__"] = module
+        sys.argv[0] = str(module.__file__)
+        module.main_process()
+
+    return run
+
+
+def file_program(path: str) -> Callable[[], None]:
+    """Imports what the file imports, and compiles it. Returns what runs it, as __main__."""
+    code = compile(Path(path).read_bytes(), path, "exec", dont_inherit=True)
+    exec(code, {"__name__": "__warm__", "__file__": path})
+
+    def run() -> None:
+        main = ModuleType("__main__")
+        main.__file__ = path
+        sys.modules["__main__"] = main
+        exec(code, vars(main))
+
+    return run
 
 
 def serve(line: socket.socket) -> dict[str, Any] | None:
@@ -89,7 +105,7 @@ def main() -> None:
     # What Python puts first: the folder of the file, or the one where it is started. Nothing, where the environment forbids it.
     first = [] if sys.flags.safe_path else [str(Path(what).parent if kind == "file" else Path(__file__).parents[1])]
     sys.path[: len(first)] = first
-    import_all(kind, what)
+    run = module_program(what) if kind == "module" else file_program(what)
     for further in sys.argv[5:]:
         with suppress(ImportError):
             importlib.import_module(further)
@@ -103,10 +119,7 @@ def main() -> None:
     sys.argv = [what, *order["arguments"]]
     if first and kind == "module":
         sys.path[0] = order["folder"]
-    if kind == "module":
-        runpy.run_module(what, run_name="__main__", alter_sys=True)
-    else:
-        runpy.run_path(what, run_name="__main__")
+    run()
 
 
 main()

@@ -124,5 +124,9 @@ def cannot_exchange(one: Path, other: Path) -> None:
     raise OSError(errno.EINVAL, "no exchange here")
 
 
-if __name__ == "__main__":
+def main_process() -> None:
     main(*sys.argv[1:])
+
+
+if __name__ == "__main__":
+    main_process()
