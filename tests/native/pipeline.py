@@ -190,9 +190,9 @@ class Pipeline:
         """The bytes of every file, one after another."""
         return b"".join(self.layout.log_file(n * self.file_size).read_bytes() for n in range(self.files))
 
-    def records(self) -> list[Record]:
-        """Every record below the wrote position; blank markers are skipped."""
-        content, at, found = self.log(), 0, []
+    def records(self, since: int = 0) -> list[Record]:
+        """Every record below the wrote position; blank markers are skipped. since: where one begins."""
+        content, at, found = memoryview(self.log()), since, []
         while at < self.wrote:
             left = self.file_size - at % self.file_size
             if content[at + 4 : at + 8] == (0xCBD43194).to_bytes(4, "big"):

@@ -257,6 +257,7 @@ def test_a_signal_reaches_python_while_it_waits(lock: Lock, memory: mmap.mmap) -
         assert family.wait(pid) == 0
 
 
+@pytest.mark.xdist_group("locks")  # whose program one worker compiles
 @pytest.mark.parametrize("kind", locks.KINDS)
 def test_the_locks_that_are_measured_beside_it_are_locks(kind: str) -> None:
     """Goal: scripts/bench compares locks that exclude and survive their holders. Method: its program, which counts under the
