@@ -8,7 +8,7 @@ import re
 import select
 import subprocess
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -20,10 +20,10 @@ PACKAGE = "chromium-headless-shell"  # Debian's; the whole browser takes half as
 
 
 class Chromium:
-    """One page, until the end of the block. program: one of NAMES. folder: for the browser's own files."""
+    """A browser, until the end of the block. program: one of NAMES. folder: for the browser's own files."""
 
-    def __init__(self, program: str, folder: Path, *more: str) -> None:
-        arguments = [program, "--headless=new", "--disable-gpu", "--no-first-run", *more]
+    def __init__(self, program: str, folder: Path) -> None:
+        arguments = [program, "--headless=new", "--disable-gpu", "--no-first-run"]
         arguments.append(f"--user-data-dir={folder / 'chromium'}")
         if os.geteuid() == 0:
             arguments.append("--no-sandbox")  # root has no other way
@@ -36,8 +36,69 @@ class Chromium:
         )
         os.close(theirs)
         os.close(told)
-        self._rest, self._number, self._session = b"", 0, ""
-        self.errors: list[str] = []  # of the page: what it threw, and what its policy forbade
+        self._rest, self._number = b"", 0
+
+    @contextmanager
+    def page(self) -> Iterator[Page]:
+        """A page that knows nothing of others: with a storage of its own, until the end of the block."""
+        context = self.ask("Target.createBrowserContext")["browserContextId"]
+        try:
+            target = self.ask("Target.createTarget", url="about:blank", browserContextId=context)["targetId"]
+            page = Page(self, self.ask("Target.attachToTarget", targetId=target, flatten=True)["sessionId"])
+            for domain in ("Page", "Runtime", "Log"):
+                self.ask(f"{domain}.enable", page)
+            yield page
+        finally:
+            self.ask("Target.disposeBrowserContext", browserContextId=context)
+
+    def ask(self, method: str, page: Page | None = None, **parameters: Any) -> Any:
+        """Of the browser itself, or of a page, which hears meanwhile what is told of it."""
+        self._number += 1
+        number = self._number
+        question = {"id": number, "method": method, "params": parameters}
+        os.write(self._in, json.dumps(question | ({"sessionId": page.session} if page else {})).encode() + b"\0")
+        for told in self._told():
+            if told.get("id") == number:
+                assert "error" not in told, told
+                return told["result"]
+            if page and told.get("sessionId") == page.session:
+                page.hear(told)
+        raise AssertionError("the browser has ended")
+
+    def _told(self) -> Iterator[dict[str, Any]]:
+        while True:
+            while b"\0" in self._rest:
+                told, _, self._rest = self._rest.partition(b"\0")
+                yield json.loads(told)
+            assert select.select([self._out], [], [], WATCHDOG_S)[0], "the browser does not answer"
+            if not (read := os.read(self._out, 1 << 20)):
+                return
+            self._rest += read
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, 9)  # a group of its own: the browser and its children
+        self._process.wait()
+        os.close(self._in)
+        os.close(self._out)
+
+
+class Page:
+    """session: the browser's name for what is said to the page and of it."""
+
+    def __init__(self, browser: Chromium, session: str) -> None:
+        self._browser = browser
+        self.session = session
+        self.errors: list[str] = []  # what it threw, and what its policy forbade
+
+    def hear(self, told: dict[str, Any]) -> None:
+        if told.get("method") == "Runtime.exceptionThrown":
+            self.errors.append(str(told["params"]["exceptionDetails"]))
+        elif told.get("method") == "Log.entryAdded" and told["params"]["entry"]["source"] == "security":
+            self.errors.append(told["params"]["entry"]["text"])
 
     def open(self, address: str) -> None:
         """Another page, also if only what is behind the # differs."""
@@ -84,40 +145,4 @@ class Chromium:
         self.run(f"{field}.dispatchEvent(new Event({field}.localName === 'select' ? 'change' : 'input', {{ bubbles: true }}))")
 
     def _ask(self, method: str, **parameters: Any) -> Any:
-        self._number += 1
-        number = self._number
-        question = {"id": number, "method": method, "params": parameters}
-        os.write(self._in, json.dumps(question | ({"sessionId": self._session} if self._session else {})).encode() + b"\0")
-        for told in self._told():
-            if told.get("id") == number:
-                assert "error" not in told, told
-                return told["result"]
-            if told.get("method") == "Runtime.exceptionThrown":
-                self.errors.append(str(told["params"]["exceptionDetails"]))
-            elif told.get("method") == "Log.entryAdded" and told["params"]["entry"]["source"] == "security":
-                self.errors.append(told["params"]["entry"]["text"])
-        raise AssertionError("the browser has ended")
-
-    def _told(self) -> Iterator[dict[str, Any]]:
-        while True:
-            while b"\0" in self._rest:
-                told, _, self._rest = self._rest.partition(b"\0")
-                yield json.loads(told)
-            assert select.select([self._out], [], [], WATCHDOG_S)[0], "the browser does not answer"
-            if not (read := os.read(self._out, 1 << 20)):
-                return
-            self._rest += read
-
-    def __enter__(self) -> Self:
-        target = self._ask("Target.createTarget", url="about:blank")["targetId"]
-        self._session = self._ask("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
-        for domain in ("Page", "Runtime", "Log"):
-            self._ask(f"{domain}.enable")
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        with suppress(ProcessLookupError):
-            os.killpg(self._process.pid, 9)  # a group of its own: the browser and its children
-        self._process.wait()
-        os.close(self._in)
-        os.close(self._out)
+        return self._browser.ask(method, self, **parameters)

@@ -5,15 +5,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from orbitmq.client.broker import Broker
 from orbitmq.store.halves import OP_TOPIC
-from tests.cli.chromium import NAMES, PACKAGE, Chromium
+from tests.cli.chromium import NAMES, PACKAGE, Chromium, Page
 from tests.cli.conftest import MESSAGES
 from tests.cli.served import Console
+from tests.memory import folder_in_memory
 from tests.tools import tool
 from tests.waiting import until
 
@@ -25,10 +25,12 @@ OURS = (
 )
 
 
-@pytest.fixture(autouse=True)
-def program() -> str:
-    """Before anything is started."""
-    return tool(*NAMES, package=PACKAGE)
+@pytest.fixture(scope="module", autouse=True)
+def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chromium]:
+    """Looked for before anything is started."""
+    program = tool(*NAMES, package=PACKAGE)
+    with folder_in_memory(lambda: tmp_path_factory.mktemp("chromium")) as folder, Chromium(program, folder) as made:
+        yield made
 
 
 @pytest.fixture
@@ -38,8 +40,8 @@ def console(flows: Broker) -> Iterator[Console]:
 
 
 @pytest.fixture
-def browser(program: str, tmp_path: Path) -> Iterator[Chromium]:
-    with Chromium(program, tmp_path) as opened:
+def browser(chromium: Chromium) -> Iterator[Page]:
+    with chromium.page() as opened:
         yield opened
         assert not opened.elements - set(OURS.split()) and opened.run("document.title") != "taken"
         assert not opened.errors
@@ -56,7 +58,7 @@ def letters(flows: Broker, topic: str, count: int) -> None:
         until(lambda: len(flows.dead_letters("desk").list()) == count)
 
 
-def test_overview_topics_and_groups(flows: Broker, console: Console, browser: Chromium) -> None:
+def test_overview_topics_and_groups(flows: Broker, console: Console, browser: Page) -> None:
     with flows.consumer("billing", topics=["flows"]) as consumer:
         consumer.poll_batch(1000, timeout=None)
         consumer.commit()
@@ -84,7 +86,7 @@ def test_overview_topics_and_groups(flows: Broker, console: Console, browser: Ch
     browser.says("There is no group of this name")
 
 
-def test_looking_through_messages(flows: Broker, console: Console, browser: Chromium) -> None:
+def test_looking_through_messages(flows: Broker, console: Console, browser: Page) -> None:
     with flows.producer() as producer:
         sent = producer.send("flows", "the one", keys=["k-7"], tags="odd", properties={"price": "7"})
     until(lambda: flows.find("flows", "k-7"))
@@ -116,7 +118,7 @@ def test_looking_through_messages(flows: Broker, console: Console, browser: Chro
     assert "sent from" not in browser.text
 
 
-def test_who_has_sent(flows: Broker, console: Console, browser: Chromium) -> None:
+def test_who_has_sent(flows: Broker, console: Console, browser: Page) -> None:
     """A message of another one than a local program: here what the broker notes of a transaction's end."""
     with flows.producer(group="desk") as producer:
         producer.transaction("flows", "begun").commit()
@@ -127,7 +129,7 @@ def test_who_has_sent(flows: Broker, console: Console, browser: Chromium) -> Non
     browser.says(f"sent from {note.born_host}")
 
 
-def test_hostile_text_stays_text(flows: Broker, console: Console, browser: Chromium) -> None:
+def test_hostile_text_stays_text(flows: Broker, console: Console, browser: Page) -> None:
     """Goal: nothing that a sender chooses becomes an element or runs. Method: markup in body, tag, keys, names and values of
     properties, and as the reason of a failure."""
     flows.create_topic("hostile", 1)
@@ -151,7 +153,7 @@ def test_hostile_text_stays_text(flows: Broker, console: Console, browser: Chrom
     browser.says("<img src=x onerror=1>")
 
 
-def test_a_phone_shows_all_of_it(flows: Broker, console: Console, browser: Chromium) -> None:
+def test_a_phone_shows_all_of_it(flows: Broker, console: Console, browser: Page) -> None:
     """Goal: nobody has to scroll sideways, whatever is long. Method: a narrow screen, and names and texts without a space."""
     long = "w" * 120
     flows.create_topic(long, 1)
@@ -168,7 +170,7 @@ def test_a_phone_shows_all_of_it(flows: Broker, console: Console, browser: Chrom
         assert browser.run("document.documentElement.scrollWidth") <= 360, page
 
 
-def test_changes(flows: Broker, console: Console, browser: Chromium) -> None:
+def test_changes(flows: Broker, console: Console, browser: Page) -> None:
     flows.create_topic("letters", 1)
     with flows.producer() as producer:
         producer.send_batch("letters", [b"one", b"two"])
@@ -203,20 +205,20 @@ def test_changes(flows: Broker, console: Console, browser: Chromium) -> None:
     assert "flows" not in [each.name for each in flows.topics()]
 
 
-def test_a_console_that_only_reads_offers_no_changes(flows: Broker, browser: Chromium) -> None:
+def test_a_console_that_only_reads_offers_no_changes(flows: Broker, browser: Page) -> None:
     with Console("--name", "flows") as console:
         browser.open(console.address("topic", "flows"))
         assert "Delete" not in browser.says("as the broker says")
 
 
-def test_a_broker_that_is_gone(flows: Broker, console: Console, browser: Chromium) -> None:
+def test_a_broker_that_is_gone(flows: Broker, console: Console, browser: Page) -> None:
     browser.open(console.address())
     browser.says("writer running")
     flows.close()
     assert "writer running" in browser.says("no answer"), "the last numbers stay"
 
 
-def test_without_the_token(console: Console, browser: Chromium) -> None:
+def test_without_the_token(console: Console, browser: Page) -> None:
     browser.open(console.address().partition("#")[0])
     assert "flows" not in browser.says("This console wants its token")
     browser.type("Token", console.token)
