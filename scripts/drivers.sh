@@ -11,12 +11,12 @@ cached() { if command -v ccache >/dev/null; then echo "ccache $1"; else echo "$1
 # include, and so on. A file that is missing here is missed by the linker.
 core_of_drivers() {
     local -A known=()
-    local waiting=("${drivers[@]}") file
+    local waiting=("${drivers[@]}") partners file
     while (( ${#waiting[@]} )); do
         for file in "${waiting[@]}"; do known[$file]=1; done
+        partners=$($1 -MM -Inative "${waiting[@]}" | tr ' ' '\n' | sed -n 's/\.h$/.c/p' | sort -u)
         waiting=()
-        # shellcheck disable=SC2013 # words
-        for file in $($1 -MM -Inative "${!known[@]}" | tr ' ' '\n' | sed -n 's/\.h$/.c/p' | sort -u); do
+        for file in $partners; do
             [[ ! -e $file || -n ${known[$file]:-} ]] || waiting+=("$file")
         done
     done
@@ -27,10 +27,10 @@ core_of_drivers() {
 whole_core() { printf '%s\n' native/*/*.c | grep -v -e '^native/sanitize/' -e '^native/python/'; }
 
 # Compiles the C files that come on standard input into $2/core.a, and each driver into a program in $2, with the compiler and flags
-# $1; ${@:3} is for the linker.
+# $1; ${@:3} is for the linker. Objects that are in $2/core already belong to the core too.
 build_drivers() {
     local command=$1 folder=$2 driver name
-    mkdir "$folder" "$folder/core"
+    mkdir -p "$folder/core"
     while read -r driver; do
         name=${driver#native/}
         printf '%s -c %s -o %s\n' "$command" "$driver" "$folder/core/${name//\//.}.o"
