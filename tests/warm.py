@@ -37,7 +37,10 @@ MODULES = {
     ],
     "tests.tables.exporting": [],
 }
-FILES = {ROOT / "tests" / name for name in ("crash/worker.py", "crash/commit_worker.py", "power/program.py")}
+FILES = {
+    ROOT / "tests" / name
+    for name in ("actors/worker_process.py", "crash/worker.py", "crash/commit_worker.py", "power/program.py")
+}
 COLD = "ORBITMQ_COLD_STARTS"
 ROOM_FOR_A_NAME = "." * 2000  # processes show their names where the arguments stood
 PR_SET_CHILD_SUBREAPER = 36
