@@ -13,10 +13,10 @@ import orbitmq
 from tests.actors.delay_life import DelayLife, settings_of
 from tests.actors.fronts import connect_to_front
 from tests.actors.remoting_client import Remote
-from tests.actors.shared_broker import BROKERS, OWN_TOPIC
+from tests.actors.shared_broker import BROKERS, OWN_TOPIC, pytest_runtest_teardown
 from tests.fast import warm
 
-__all__ = ["warm"]
+__all__ = ["pytest_runtest_teardown", "warm"]
 
 
 # Tests of the gateway that run a second time with clients of a front, which passes on to the lead what it does not serve. With
@@ -56,12 +56,6 @@ def place(request: pytest.FixtureRequest) -> tuple[str, str]:
     if "topic" not in request.fixturenames:
         return "g", OWN_TOPIC
     return request.getfixturevalue("group"), request.getfixturevalue("topic")
-
-
-@pytest.hookimpl(trylast=True)
-def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
-    if nextitem is None or nextitem.path.parent != item.path.parent:
-        BROKERS.end()
 
 
 @pytest.fixture

@@ -87,6 +87,13 @@ class SharedBrokers:
 BROKERS = SharedBrokers()
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """For the conftest of a folder whose tests share brokers: they end with its last test."""
+    if nextitem is None or nextitem.path.parent != item.path.parent:
+        BROKERS.end()
+
+
 @contextmanager
 def broker_for(request: pytest.FixtureRequest, queues: int = 2, **settings: Any) -> Iterator[orbitmq.Broker]:
     """A small broker with these settings for the test that asks: a shared one if the test wants the fixture `topic`. queues: of

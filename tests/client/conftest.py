@@ -1,5 +1,6 @@
 """Fixtures: for tests of producers the broker's real stages as threads, with a topic, and a producer; for tests of asyncio's
-consumers a broker without processes, with a topic."""
+consumers a broker without processes, with a topic; for tests that leave a whole broker as it was one that they share, with a
+topic of their own."""
 
 from __future__ import annotations
 
@@ -10,13 +11,14 @@ import pytest
 
 import orbitmq
 from orbitmq.client.producer import Producer
+from tests.actors.shared_broker import BROKERS, pytest_runtest_teardown
 from tests.client.composed_broker import ComposedBroker
 from tests.client.pauses import pauses
 from tests.client.thread_broker import ThreadBroker
 from tests.fast import tmp_path, warm
 from tests.trees import small_broker
 
-__all__ = ["pauses", "tmp_path", "warm"]
+__all__ = ["pauses", "pytest_runtest_teardown", "tmp_path", "warm"]
 
 
 @pytest.fixture
@@ -38,6 +40,19 @@ def composed(tmp_path: Path) -> ComposedBroker:
     made = ComposedBroker(tmp_path / "store")
     made.add_topic("t", 1)
     return made
+
+
+@pytest.fixture
+def lent(request: pytest.FixtureRequest) -> Iterator[orbitmq.Broker]:
+    """A whole broker that other tests use too (tests/actors/shared_broker.py)."""
+    with BROKERS.lend(request, 3, {}) as broker:
+        yield broker
+
+
+@pytest.fixture
+def lent_topic(lent: orbitmq.Broker) -> str:
+    """The test's own topic there, of three queues."""
+    return BROKERS.topic
 
 
 @pytest.fixture

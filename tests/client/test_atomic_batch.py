@@ -118,15 +118,13 @@ def test_arguments_may_change_before_the_end(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("body", [5, [1, 2], None, 1.5])
-def test_what_is_no_body_is_refused_as_send_does(tmp_path: Path, body: object) -> None:
-    with small_broker(tmp_path) as broker:
-        broker.create_topic("orders", queues=1)
-        with broker.producer() as producer:
-            with pytest.raises(TypeError, match="a body must be bytes, str or a buffer, not <class"):
-                producer.send("orders", body)  # type: ignore[arg-type]
-            with pytest.raises(TypeError, match="a body must be bytes, str or a buffer, not <class"), producer.batch() as batch:
-                batch.send("orders", body)  # type: ignore[arg-type]
-        assert contents(broker, "orders") == []
+def test_what_is_no_body_is_refused_as_send_does(lent: orbitmq.Broker, lent_topic: str, body: object) -> None:
+    with lent.producer() as producer:
+        with pytest.raises(TypeError, match="a body must be bytes, str or a buffer, not <class"):
+            producer.send(lent_topic, body)  # type: ignore[arg-type]
+        with pytest.raises(TypeError, match="a body must be bytes, str or a buffer, not <class"), producer.batch() as batch:
+            batch.send(lent_topic, body)  # type: ignore[arg-type]
+    assert contents(lent, lent_topic) == []
 
 
 def test_receipts_that_come_late_can_be_asked_for(tmp_path: Path) -> None:

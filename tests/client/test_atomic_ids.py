@@ -83,12 +83,11 @@ def test_another_batch_under_the_id_is_refused(tmp_path: Path) -> None:
     [(17, TypeError), ("", errors.PropertyError), ("a\x01", errors.PropertyError), ("\x03a", errors.PropertyError),
      ("x" * 256, errors.PropertiesTooLarge)],
 )  # fmt: skip
-def test_what_is_no_id(tmp_path: Path, dedup: object, error: type[Exception]) -> None:
-    with small_broker(tmp_path / "store") as broker, broker.producer() as producer:
-        broker.create_topic("orders", queues=1)
+def test_what_is_no_id(lent: orbitmq.Broker, lent_topic: str, dedup: object, error: type[Exception]) -> None:
+    with lent.producer() as producer:
         with pytest.raises(error), producer.batch(dedup=dedup) as batch:  # type: ignore[arg-type]
-            batch.send("orders", b"x")
-        assert not bodies(broker, "orders")
+            batch.send(lent_topic, b"x")
+        assert not bodies(lent, lent_topic)
 
 
 def test_a_batch_that_commits_offsets_has_no_id(tmp_path: Path) -> None:

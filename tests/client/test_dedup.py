@@ -79,20 +79,18 @@ def test_delayed_messages_have_ids(tmp_path: Path) -> None:
         (17, TypeError),
     ],
 )
-def test_what_is_no_id(tmp_path: Path, id_: str, error: type[Exception]) -> None:
-    with small_broker(tmp_path / "store") as broker:
-        broker.create_topic("orders")
-        with broker.producer() as producer:
-            with pytest.raises(error):
-                producer.send("orders", b"x", dedup=id_)
-            with pytest.raises(error):
-                producer.send_batch("orders", [b"x"], dedup=[id_])
-            for ids in (["a"], "ab", [None, "a"]):
-                with pytest.raises((errors.UsageError, TypeError)):
-                    producer.send_batch("orders", [b"x", b"y"], dedup=ids)  # type: ignore[arg-type]
-            with pytest.raises(errors.PropertyError, match="the id of a message"):
-                producer.send("orders", b"x", properties={"DEDUP_ID": "a"})
-        assert everything(broker, "orders") == []
+def test_what_is_no_id(lent: orbitmq.Broker, lent_topic: str, id_: str, error: type[Exception]) -> None:
+    with lent.producer() as producer:
+        with pytest.raises(error):
+            producer.send(lent_topic, b"x", dedup=id_)
+        with pytest.raises(error):
+            producer.send_batch(lent_topic, [b"x"], dedup=[id_])
+        for ids in (["a"], "ab", [None, "a"]):
+            with pytest.raises((errors.UsageError, TypeError)):
+                producer.send_batch(lent_topic, [b"x", b"y"], dedup=ids)  # type: ignore[arg-type]
+        with pytest.raises(errors.PropertyError, match="the id of a message"):
+            producer.send(lent_topic, b"x", properties={"DEDUP_ID": "a"})
+    assert everything(lent, lent_topic) == []
 
 
 def test_too_many_ids(tmp_path: Path) -> None:

@@ -122,12 +122,12 @@ def test_the_page_begins_with_a_program_that_runs(broker: orbitmq.Broker, monkey
         ({"deliver_at": datetime.min}, r"datetime\(1, 1, 1, 0, 0\): "),
     ],
 )
-def test_times_that_are_refused(broker: orbitmq.Broker, how: dict[str, float], why: str) -> None:
-    with broker.producer() as producer:
+def test_times_that_are_refused(lent: orbitmq.Broker, lent_topic: str, how: dict[str, float], why: str) -> None:
+    with lent.producer() as producer:
         with pytest.raises(SettingError, match=why):
-            producer.send("t", b"x", **how)  # type: ignore[arg-type]
+            producer.send(lent_topic, b"x", **how)  # type: ignore[arg-type]
         with pytest.raises(SettingError, match=why):
-            producer.send_batch("t", [b"x"], **how)  # type: ignore[arg-type]
+            producer.send_batch(lent_topic, [b"x"], **how)  # type: ignore[arg-type]
 
 
 def test_kinds_that_are_refused(broker: orbitmq.Broker) -> None:

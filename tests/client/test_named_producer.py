@@ -55,9 +55,9 @@ def test_ids(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "x" * 129, "a\x01", 17])
-def test_what_is_no_name(tmp_path: Path, name: str) -> None:
-    with small_broker(tmp_path / "store") as broker, pytest.raises(errors.SettingError):
-        broker.producer(name=name)
+def test_what_is_no_name(lent: orbitmq.Broker, name: str) -> None:
+    with pytest.raises(errors.SettingError):
+        lent.producer(name=name)
 
 
 @pytest.mark.parametrize("durability", ["appended", "flushed"])

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+import orbitmq
 from orbitmq.client.producer import Producer
 from orbitmq.errors import MessageTooLarge, PropertiesTooLarge, UnknownQueue, UnknownTopic
 from tests.trees import small_broker
@@ -18,12 +19,10 @@ from tests.waiting import until
 
 
 @pytest.fixture
-def producer(tmp_path: Path) -> Iterator[Producer]:
-    with small_broker(tmp_path / "store") as broker:
-        broker.create_topic("t", 3)
-        with broker.producer(message_max=4096) as made:
-            yield made
-            assert made.send("t", b"", queue=2).offset == 0, "something was sent"
+def producer(lent: orbitmq.Broker, lent_topic: str) -> Iterator[Producer]:
+    with lent.producer(message_max=4096) as made:
+        yield made
+        assert made.send(lent_topic, b"", queue=2).offset == 0, "something was sent"
 
 
 def column(*cells: bytes) -> tuple[Any, bytes]:
@@ -97,6 +96,8 @@ def test_what_is_sent_is_stored(tmp_path: Path) -> None:
         ({"bodies": ("text", b"")}, TypeError),
     ],
 )
-def test_refused_before_the_first(producer: Producer, changed: dict[str, Any], error: type[Exception]) -> None:
+def test_refused_before_the_first(
+    producer: Producer, lent_topic: str, changed: dict[str, Any], error: type[Exception]
+) -> None:
     with pytest.raises(error):
-        send(producer, **changed)
+        send(producer, **{"topic": lent_topic, **changed})

@@ -81,9 +81,9 @@ def test_on_disk_it_is_as_rocketmq_writes_it(broker: orbitmq.Broker) -> None:
 
 @pytest.mark.parametrize("first", ["commit", "rollback"])
 @pytest.mark.parametrize("second", ["commit", "rollback"])
-def test_the_first_end_counts(broker: orbitmq.Broker, first: str, second: str) -> None:
-    with broker.producer() as producer:
-        tx = producer.transaction("t", b"x")
+def test_the_first_end_counts(lent: orbitmq.Broker, lent_topic: str, first: str, second: str) -> None:
+    with lent.producer() as producer:
+        tx = producer.transaction(lent_topic, b"x")
         again = Transaction(producer, tx.topic, tx.id, tx.half)
         getattr(tx, first)()
         with pytest.raises(UsageError):
@@ -93,8 +93,9 @@ def test_the_first_end_counts(broker: orbitmq.Broker, first: str, second: str) -
         outcome = {"commit": "committed", "rollback": "rolled back"}
         assert raised.value.outcome == outcome[first]
         doing = "commit" if second == "commit" else "roll back"
-        assert raised.value.message == f"could not {doing} the transaction {tx.id} of topic 't': it was {outcome[first]} before"
-        assert bodies(broker) == ([b"x"] if first == "commit" else [])
+        what = f"the transaction {tx.id} of topic {lent_topic!r}"
+        assert raised.value.message == f"could not {doing} {what}: it was {outcome[first]} before"
+        assert bodies(lent, lent_topic) == ([b"x"] if first == "commit" else [])
 
 
 def test_many_threads_end_each_transaction_once(broker: orbitmq.Broker) -> None:
@@ -281,9 +282,9 @@ def test_groups_have_names(broker: orbitmq.Broker) -> None:
     assert broker.open_transactions()[0].group == "x" * 255
 
 
-def test_a_rollback_that_fails_does_not_hide_the_error(broker: orbitmq.Broker) -> None:
-    with broker.producer() as producer:
-        with pytest.raises(ValueError, match="mine") as raised, producer.transaction("t", b"x") as tx:
+def test_a_rollback_that_fails_does_not_hide_the_error(lent: orbitmq.Broker, lent_topic: str) -> None:
+    with lent.producer() as producer:
+        with pytest.raises(ValueError, match="mine") as raised, producer.transaction(lent_topic, b"x") as tx:
             Transaction(producer, tx.topic, tx.id, tx.half).commit()
             raise ValueError("mine")
         assert "committed before" in raised.value.__notes__[0]
