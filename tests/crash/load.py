@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import orbitmq
-from orbitmq.client.status import read_actors
+from orbitmq.client.status import read_actors, read_positions
 from orbitmq.errors import BrokerBroken, BrokerError, TimedOut
 from orbitmq.shm import runtime
 from tests.crash import crash_build
@@ -225,13 +225,14 @@ class Load:
         until(self.repaired, "everybody to live", look_ms=LOOK_MS)
 
     def grow(self, size: int = 1) -> None:
-        """Waits until messages pass through the whole pipeline again, at least so many bytes of them."""
+        """Waits until the coordinator answers, and messages pass through the whole pipeline again, at least so many bytes of
+        them."""
         wanted = int(until(self._wrote, "a broker that has stored something")) + size
 
         def grown() -> bool:
             self.repaired()
             with suppress(*ENDED):
-                positions = self.client.status().positions
+                positions = read_positions(self.client.connection.attachment)
                 return bool(positions.reput >= wanted and positions.flushed >= wanted)
             return False
 

@@ -105,10 +105,22 @@ TREE = {
 }  # fmt: skip
 # Of the points of these files, those that only a clean stop passes.
 STOPPING = {
-    "abort_removed", "access_recorded", "access_shut", "flush_stop_recorded", "ground_offsets_kept", "ground_segments_removed",
-    "ground_unlinked", "presence_left", "presence_store_left", "presence_undescribed", "supervisor_stopped",
-    "supervisor_stopped_one", "supervisor_stopping",
+    "abort_removed", "access_recorded", "access_shut", "flush_recorded", "flush_stop_recorded", "ground_offsets_kept",
+    "ground_segments_removed", "ground_unlinked", "presence_left", "presence_store_left", "presence_undescribed",
+    "supervisor_stopped", "supervisor_stopped_one", "supervisor_stopping",
 }  # fmt: skip
+# Passed while a tree starts, though their files have others, too.
+STARTING = {"group_commits_begun", "group_memory_removed", "halves_begun", "work_files_retries_made", "work_files_settled"}
+# Passed only by an actor that starts: there is nothing to wait for.
+SUCCEEDING = {
+    "dispatcher_hand_forgotten", "expiry_clock_kept", "flush_clock_seen", "index_log_restored", "notifier_opened",
+    "purges_buried", "sessions_restored", "writer_dedup_loading", "writer_dedup_marked", "writer_takeover_counting",
+    "writer_takeover_delivered", "writer_takeover_published", "writer_takeover_scrubbed",
+}  # fmt: skip
+# How long the load may take where it passes the point only after a while, which each death would begin anew.
+PATIENCE_S = {"burial_removed": 5.0, "gateway_pop_lapsed": 5.0}
+# Passed when a process of the load is gone, or another has come in its place.
+REPLACED = {"gateway_commit_told": "remote", "gateway_relay_passing": "remote", "work_queue_released": "toil"}
 # Passed when somebody has removed the files by which the broker is found.
 CLEARED = {"coordinator_moved", "supervisor_posted"}
 # What a predecessor has to leave half done; each of these dies first.
@@ -136,7 +148,7 @@ def strike(load: Load, point: str, part: str, passage: int = 1) -> int:
     began = time.monotonic()
     load.plan.arm(*BEFORE.get(point, ()), point, passage=passage)
     provocations = _provocations(load, point, part)
-    pause = 0.0 if (part in TREE or point in STOPPING) and point not in BEFORE else ALONE_S
+    pause = _pause(point, part)
     provoke_at = time.monotonic() + pause
     provoked = False
 
@@ -163,13 +175,19 @@ def strike(load: Load, point: str, part: str, passage: int = 1) -> int:
     return victim
 
 
+def _pause(point: str, part: str) -> float:
+    """Seconds for which the load is left alone at first."""
+    at_once = part in TREE or point in STOPPING | STARTING | SUCCEEDING
+    return 0.0 if at_once and point not in BEFORE else PATIENCE_S.get(point, ALONE_S)
+
+
 def _provocations(load: Load, point: str, part: str) -> Iterator[Callable[[], object]]:
     if point in CLEARED:
         return itertools.repeat(load.clear_names)
     if point in STOPPING:
         return itertools.repeat(load.stop)
-    if part in CLIENT:
-        return itertools.repeat(partial(load.kill_worker, CLIENT[part]))
+    if role := REPLACED.get(point) or CLIENT.get(part):
+        return itertools.repeat(partial(load.kill_worker, role))
     of_tree = [load.kill_tree, load.stop]
-    owner = OWNER.get(part)
+    owner = None if point in STARTING else OWNER.get(part)
     return itertools.cycle(of_tree if owner is None else [partial(load.kill_actor, owner), *of_tree])
