@@ -12,11 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import kubernetes_validate
 import pytest
 import yaml
-from compose_pydantic import ComposeSpecification
-from dockerfile_parse import DockerfileParser
 
 from tests.cli.contained import Contained
 
@@ -26,7 +23,10 @@ KUBERNETES = ("1.29", "1.37")  # the first with sidecars, and a new one
 pytestmark = pytest.mark.xdist_group("containers")
 
 
+# What judges the files is imported by the tests, because each worker reads this module to collect them, and one has them.
 def instructions(name: str) -> list[str]:
+    from dockerfile_parse import DockerfileParser
+
     parser = DockerfileParser(str(OPS / "docker" / "Dockerfile"))
     return [each["value"] for each in parser.structure if each["instruction"] == name]
 
@@ -178,6 +178,8 @@ def test_the_image() -> None:
 
 def test_compose() -> None:
     """It has the form that the specification asks for, and a client shares processes, memory and both folders."""
+    from compose_pydantic import ComposeSpecification
+
     ComposeSpecification.model_validate(compose())
     services = compose()["services"]
     broker, client = services["broker"], services["metrics"]
@@ -192,6 +194,8 @@ def test_compose() -> None:
 @pytest.mark.parametrize("version", KUBERNETES)
 def test_kubernetes(version: str) -> None:
     """The cluster's own schema takes it, and the two containers share what the documents say."""
+    import kubernetes_validate
+
     whole = yaml.safe_load((OPS / "kubernetes" / "sidecar.yaml").read_text())
     kubernetes_validate.validate(whole, version, strict=True)
     spec = pod()["template"]["spec"]
@@ -210,6 +214,9 @@ def test_kubernetes(version: str) -> None:
 
 def test_a_wrong_manifest_is_seen() -> None:
     """Goal: the schemas can refuse."""
+    import kubernetes_validate
+    from compose_pydantic import ComposeSpecification
+
     whole = yaml.safe_load((OPS / "kubernetes" / "sidecar.yaml").read_text())
     whole["spec"]["template"]["spec"]["initContainers"][0]["livenessProbes"] = {}
     with pytest.raises(kubernetes_validate.ValidationError):
