@@ -111,8 +111,9 @@ class Model:
 
     def _write(self, data: bytes) -> None:
         start = self.end - self.end % self.log_file
-        file = self.files.setdefault(start, bytearray(self.log_file))
-        file[self.end - start : self.end - start + len(data)] = data
+        if start not in self.files:
+            self.files[start] = bytearray(self.log_file)
+        self.files[start][self.end - start : self.end - start + len(data)] = data
 
     def save(self, store: Path) -> None:
         folder = store / "commitlog"
