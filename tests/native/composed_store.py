@@ -59,13 +59,14 @@ class ComposedStore:
         offset = self.next.setdefault(slot, 0)
         self.store_ms = self.store_ms + 1 if store_ms is None else store_ms
         place = {"queue_id": seen.queue_id, "queue_offset": offset, "store_ms": self.store_ms}
-        size = len(record.encode(topic, body, **place, **fields))
+        encoded = record.encode(topic, body, physical_offset=self.end, **place, **fields)
         left = self.log_file_size - self.end % self.log_file_size
-        if size + 8 > left:
+        if len(encoded) + 8 > left:
             self.write(self.end, left.to_bytes(4, "big") + record.BLANK_MAGIC.to_bytes(4, "big"))
             self.end += left
-        physical = self.end
-        self.write(physical, record.encode(topic, body, physical_offset=physical, **place, **fields))
+            encoded = record.encode(topic, body, physical_offset=self.end, **place, **fields)
+        physical, size = self.end, len(encoded)
+        self.write(physical, encoded)
         self.end += size
         properties = fields.get("properties", {})
         tag = properties.get("TAGS", "").encode()
