@@ -11,6 +11,7 @@ import os
 import re
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -49,8 +50,9 @@ def _parts(path: Path) -> tuple[str, ...]:
     return f"{folder}_{path.stem}", path.stem, folder
 
 
+@cache
 def build() -> Path:
-    """Builds what is older than its sources. Returns the folder for PYTHONPATH."""
+    """Builds what is older than its sources, as they are when this process asks first. Returns the folder for PYTHONPATH."""
     HOME.mkdir(parents=True, exist_ok=True)
     with (HOME / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # if two runs of the tests come together, one builds
