@@ -11,6 +11,7 @@ import argparse
 import itertools
 import os
 import random
+import select
 import shutil
 import signal
 import statistics
@@ -27,10 +28,11 @@ from rich.table import Table
 
 from tests.crash import crash_build
 from tests.crash.ledger import Account
-from tests.crash.load import ENDED, Load
+from tests.crash.load import ENDED, LOOK_MS, Load
 from tests.crash.load import ROLES as USUAL
 from tests.crash.retained import PARTS
 from tests.waiting import Stuck, dead, until
+from tests.warm import warm_starts
 
 ROUND = 60  # kills
 PASS_S = 0.5  # how long a process may take to pass an armed point before the rampage continues without
@@ -194,6 +196,7 @@ class Rampage:
         while not victim and time.monotonic() < deadline:
             with suppress(*ENDED):
                 load.repaired()
+            select.poll().poll(LOOK_MS)
             victim = load.plan.victim(kill.point)
         load.plan.disarm()
         victim = victim or load.plan.victim(kill.point)
@@ -217,7 +220,7 @@ def main() -> int:
     end = time.monotonic() + options.minutes * 60
     crash_build.build()
     stuck = ""
-    with console.status("starting") as status:
+    with console.status("starting") as status, warm_starts():
         rampage = Rampage(
             seed, folder, lambda kills: kills >= options.kills if options.kills else time.monotonic() >= end, status.update
         )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import random
+import select
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -22,7 +23,7 @@ from orbitmq.store.lock import is_held
 from orbitmq.store.verify.verify import verify
 from tests.crash import crash_build
 from tests.crash.commit_worker import GROUP, TOPIC
-from tests.crash.load import ENDED, SMALL, Load
+from tests.crash.load import ENDED, LOOK_MS, SMALL, Load
 from tests.waiting import dead, until
 
 QUEUES = 4
@@ -32,7 +33,8 @@ PARTS = {"commit_files", "commits", "group_memory", "group_registry", "pull_hold
 # Changes of groups that nobody makes here: they would set offsets back.
 OTHERS = {"group_registry_reset", "group_registry_forgotten", "group_registry_unstored"}
 KINDS = ("coordinator", "member", "tree", "tree", "stop", "point", "point", "point")
-PASS_TURNS = 400  # looks for a process that passes an armed point
+PASS_TURNS = 60  # looks for a process that passes an armed point
+PROVOKED = (8, 23, 38, 53)  # the looks before which something is done about it
 
 
 class World:
@@ -133,7 +135,8 @@ class World:
                     break
                 with suppress(*ENDED):
                     self.load.repaired()
-                if turn % 100 == 50:
+                select.poll().poll(LOOK_MS)
+                if turn in PROVOKED:
                     self.rng.choice((lambda: self.load.kill_actor("coordinator"), self.load.kill_tree, self.load.stop))()
             self.load.plan.disarm()
             victim = self.load.plan.victim(point)
