@@ -13,7 +13,7 @@ import orbitmq
 from tests.actors.delay_life import DelayLife, settings_of
 from tests.actors.fronts import connect_to_front
 from tests.actors.remoting_client import Remote
-from tests.actors.shared_broker import BROKERS, OWN_TOPIC, pytest_runtest_teardown
+from tests.actors.shared_broker import BROKERS, OWN_TOPIC, broker_for, pytest_runtest_teardown
 from tests.fast import warm
 
 __all__ = ["pytest_runtest_teardown", "warm"]
@@ -36,6 +36,20 @@ def at_front(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
     if getattr(request, "param", os.environ.get("ORBITMQ_AT_FRONT") == "1"):
         monkeypatch.setenv("ORBITMQ_GATEWAYS", "2")
         monkeypatch.setattr(Remote, "connect", staticmethod(connect_to_front))
+
+
+@pytest.fixture
+def broker(request: pytest.FixtureRequest) -> Iterator[orbitmq.Broker]:
+    """One with a gateway. A module of tests that needs another one has a fixture of its own."""
+    with broker_for(request, listen="127.0.0.1:0") as broker:
+        yield broker
+
+
+@pytest.fixture
+def remote(broker: orbitmq.Broker) -> Iterator[Remote]:
+    """A client of the gateway."""
+    with Remote(broker.status().listens) as remote:
+        yield remote
 
 
 @pytest.fixture

@@ -39,19 +39,12 @@ from tests.actors.remoting_client import (
     damaged,
     records,
 )  # fmt: skip
-from tests.actors.shared_broker import broker_for
 from tests.native.remoting_model import BINARY, JSON
 from tests.trees import actors, everything, indexed, kill, small_broker
 from tests.waiting import dead, until
 
 SUCCESS, SYSTEM_ERROR, NOT_SUPPORTED, ILLEGAL, NO_PERMISSION, NO_TOPIC = 0, 1, 3, 13, 16, 17
 NOT_FOUND, RETRY, MOVED, BAD_FILTER = 19, 20, 21, 23
-
-
-@pytest.fixture
-def broker(request: pytest.FixtureRequest) -> Iterator[orbitmq.Broker]:
-    with broker_for(request, listen="127.0.0.1:0") as broker:
-        yield broker
 
 
 @pytest.fixture(params=[JSON, BINARY], ids=["json", "binary"])

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,25 +18,13 @@ import pytest
 import orbitmq
 from orbitmq.errors import NoPermission, TopicNameError, UnknownTopic
 from tests.actors.remoting_client import ROUTE, Remote, Said
-from tests.actors.shared_broker import OWN_TOPIC, broker_for
+from tests.actors.shared_broker import OWN_TOPIC
 from tests.trees import indexed, kill, small_broker
 from tests.waiting import until
 
 CHANGE, CONFIG, RUNTIME, STATS, LIST, DELETE, FORGET, OF_CLUSTER, GROUPS_OF = 17, 26, 28, 202, 206, 215, 216, 224, 300
 SHAPE, GROUPS, DELETE_GROUP, PROGRESS = 200, 201, 207, 208
 SUCCESS, SYSTEM_ERROR, NO_TOPIC = 0, 1, 17
-
-
-@pytest.fixture
-def broker(request: pytest.FixtureRequest) -> Iterator[orbitmq.Broker]:
-    with broker_for(request, listen="127.0.0.1:0") as broker:
-        yield broker
-
-
-@pytest.fixture
-def remote(broker: orbitmq.Broker) -> Iterator[Remote]:
-    with Remote(broker.status().listens) as remote:
-        yield remote
 
 
 def change(remote: Remote, topic: str, queues: int, perm: int = 6, **others: object) -> Said:

@@ -23,12 +23,6 @@ def broker(tmp_path: Path) -> Iterator[orbitmq.Broker]:
         yield broker
 
 
-@pytest.fixture
-def remote(broker: orbitmq.Broker) -> Iterator[Remote]:
-    with Remote(broker.status().listens) as remote:
-        yield remote
-
-
 def beat(remote: Remote, client: str) -> None:
     """The client is in the group."""
     told = {"topic": "t", "subString": "*", "expressionType": "TAG"}

@@ -19,7 +19,7 @@ import orbitmq
 from orbitmq.store.record import Record, parse
 from tests.actors.fronts import serving
 from tests.actors.remoting_client import ONE_WAY, SEND_V2, Remote, records
-from tests.actors.shared_broker import OWN_TOPIC, broker_for
+from tests.actors.shared_broker import OWN_TOPIC
 from tests.actors.test_gateway import indexed, stored
 from tests.native.remoting_model import BINARY, JSON
 from tests.trees import actors, everything, kill, small_broker, stopped
@@ -45,12 +45,6 @@ class Entry(NamedTuple):
 
 def body_of(entries: list[Entry]) -> bytes:
     return b"".join(entry.encoded for entry in entries)
-
-
-@pytest.fixture
-def broker(request: pytest.FixtureRequest) -> Iterator[orbitmq.Broker]:
-    with broker_for(request, listen="127.0.0.1:0") as broker:
-        yield broker
 
 
 @pytest.fixture(params=[JSON, BINARY], ids=["json", "binary"])

@@ -5,13 +5,10 @@ Method: the Python client of the protocol, with each way by which a body comes i
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 import orbitmq
 from tests.actors.remoting_client import Remote, records
-from tests.actors.shared_broker import broker_for
 from tests.actors.test_gateway import body_of, indexed, stored
 from tests.actors.test_gateway_batches import SEND_BATCH, Entry
 from tests.actors.test_gateway_batches import body_of as batch_of
@@ -22,18 +19,6 @@ from tests.waiting import until
 SUCCESS, ILLEGAL = 0, 13
 COMPRESSED, TYPE = 0x1, 0x700
 HALF, COMMIT = 4, 8
-
-
-@pytest.fixture
-def broker(request: pytest.FixtureRequest) -> Iterator[orbitmq.Broker]:
-    with broker_for(request, listen="127.0.0.1:0") as broker:
-        yield broker
-
-
-@pytest.fixture
-def remote(broker: orbitmq.Broker) -> Iterator[Remote]:
-    with Remote(broker.status().listens) as remote:
-        yield remote
 
 
 @pytest.mark.parametrize("kind", COMPRESSIONS)

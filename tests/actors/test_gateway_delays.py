@@ -17,7 +17,6 @@ import pytest
 
 import orbitmq
 from tests.actors.remoting_client import ONE_WAY, SEND, SEND_V2, Remote
-from tests.actors.shared_broker import broker_for
 from tests.actors.test_gateway import indexed, stored
 from tests.native.remoting_model import BINARY, JSON
 from tests.trees import actors, kill, small_broker
@@ -25,12 +24,6 @@ from tests.trees import actors, kill, small_broker
 SUCCESS, SYSTEM_ERROR, ILLEGAL, NO_PERMISSION, NOT_AVAILABLE, NO_TOPIC = 0, 1, 13, 16, 14, 17
 LEVELS_TOPIC, TIMES_TOPIC = "SCHEDULE_TOPIC_XXXX", "rmq_sys_wheel_timer"
 HOUR_MS = 3_600_000
-
-
-@pytest.fixture
-def broker(request: pytest.FixtureRequest) -> Iterator[orbitmq.Broker]:
-    with broker_for(request, listen="127.0.0.1:0") as broker:
-        yield broker
 
 
 @pytest.fixture(params=[JSON, BINARY], ids=["json", "binary"])

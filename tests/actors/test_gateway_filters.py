@@ -34,12 +34,6 @@ def broker(request: pytest.FixtureRequest) -> Iterator[orbitmq.Broker]:
         yield broker
 
 
-@pytest.fixture
-def remote(broker: orbitmq.Broker) -> Iterator[Remote]:
-    with Remote(broker.status().listens) as remote:
-        yield remote
-
-
 def fill(broker: orbitmq.Broker, count: int = COUNT, *, topic: str = OWN_TOPIC) -> None:
     """Message n has the tag a, b or c, and n as its price."""
     with broker.producer() as producer:

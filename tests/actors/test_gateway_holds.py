@@ -30,12 +30,6 @@ def broker(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[orbitmq.B
         yield broker
 
 
-@pytest.fixture
-def remote(broker: orbitmq.Broker) -> Iterator[Remote]:
-    with Remote(broker.status().listens) as remote:
-        yield remote
-
-
 def hold(broker: orbitmq.Broker, remote: Remote, offset: int, *, queue: int = 0, topic: str = "t") -> int:
     """A held pull, behind which the gateway sleeps."""
     opaque = remote.put(PULL, **remote.pull_fields(topic, queue, offset, suspend_ms=HOLD_MS))

@@ -12,7 +12,7 @@ import pytest
 
 import orbitmq
 from tests.actors.remoting_client import Remote
-from tests.actors.shared_broker import OWN_TOPIC, broker_for
+from tests.actors.shared_broker import OWN_TOPIC
 from tests.actors.test_gateway import stored
 from tests.actors.test_gateway_batches import SEND_BATCH, Entry, body_of
 from tests.native.remoting_model import BINARY, JSON
@@ -22,12 +22,6 @@ from tests.waiting import until
 SUCCESS, BUSY, ILLEGAL = 0, 2, 13
 PLACE = ("msgId", "queueId", "queueOffset")
 SEND = 10
-
-
-@pytest.fixture
-def broker(request: pytest.FixtureRequest) -> Iterator[orbitmq.Broker]:
-    with broker_for(request, listen="127.0.0.1:0") as broker:
-        yield broker
 
 
 @pytest.fixture(params=[JSON, BINARY], ids=["json", "binary"])

@@ -7,7 +7,6 @@ remoting/admin/messages.py, log_view.py and remote_record.py.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -23,24 +22,12 @@ from orbitmq.shm.topic_table import TopicTable
 from orbitmq.store import record as records_on_disk
 from orbitmq.store.layout import StoreLayout
 from tests.actors.remoting_client import Remote, Said, records
-from tests.actors.shared_broker import OWN_TOPIC, broker_for
+from tests.actors.shared_broker import OWN_TOPIC
 from tests.forged import BODY_AT, forged_at
 from tests.trees import indexed, small_broker
 
 BY_KEY, OFFSET_AT, EARLIEST, BY_PLACE = 12, 29, 32, 33
 SUCCESS, SYSTEM_ERROR, NO_PERMISSION, NOT_FOUND = 0, 1, 16, 22
-
-
-@pytest.fixture
-def broker(request: pytest.FixtureRequest) -> Iterator[orbitmq.Broker]:
-    with broker_for(request, listen="127.0.0.1:0") as broker:
-        yield broker
-
-
-@pytest.fixture
-def remote(broker: orbitmq.Broker) -> Iterator[Remote]:
-    with Remote(broker.status().listens) as remote:
-        yield remote
 
 
 def by_key(

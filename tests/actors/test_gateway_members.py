@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from types import SimpleNamespace
@@ -27,19 +27,12 @@ from orbitmq.remoting.members import LOOK_S, SILENT_S, Members
 from orbitmq.remoting.rare import Rare
 from orbitmq.remoting.request import Client, Request
 from tests.actors.remoting_client import HEARTBEAT, ONE_WAY, QUERY_OFFSET, ROUTE, UNREGISTER, Remote
-from tests.actors.shared_broker import broker_for
 from tests.actors.test_gateway import indexed
 from tests.trees import kill, small_broker
 from tests.waiting import until
 
 SUCCESS, SYSTEM_ERROR, NO_OFFSET = 0, 1, 22
 COMMIT, MEMBERS, CHANGED, LOCK, UNLOCK = 15, 38, 40, 41, 42
-
-
-@pytest.fixture
-def broker(request: pytest.FixtureRequest) -> Iterator[orbitmq.Broker]:
-    with broker_for(request, listen="127.0.0.1:0") as broker:
-        yield broker
 
 
 def beat(client_id: str, *groups: str, topic: str = "t") -> bytes:

@@ -46,12 +46,6 @@ def broker(store: Path) -> Iterator[orbitmq.Broker]:
         yield broker
 
 
-@pytest.fixture
-def remote(broker: orbitmq.Broker) -> Iterator[Remote]:
-    with Remote(broker.status().listens) as remote:
-        yield remote
-
-
 def content(said: Said) -> Any:
     assert said.code == SUCCESS, said
     return json.loads(said.body)

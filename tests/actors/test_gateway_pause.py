@@ -37,12 +37,6 @@ def broker(tmp_path: Path) -> Iterator[orbitmq.Broker]:
         yield broker
 
 
-@pytest.fixture
-def remote(broker: orbitmq.Broker) -> Iterator[Remote]:
-    with Remote(broker.status().listens) as remote:
-        yield remote
-
-
 def pull(remote: Remote, group: str, queue: int = 0, **others: object) -> Said:
     return remote.ask(PULL, **{**remote.pull_fields("t", queue, 0), "consumerGroup": group, **others})
 

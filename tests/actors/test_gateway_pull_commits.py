@@ -35,12 +35,6 @@ def broker(tmp_path: Path) -> Iterator[orbitmq.Broker]:
         yield broker
 
 
-@pytest.fixture
-def remote(broker: orbitmq.Broker) -> Iterator[Remote]:
-    with Remote(broker.status().listens) as remote:
-        yield remote
-
-
 def pull(remote: Remote, to: int, queue: int = 0, group: str = "g", flag: int = COMMITS, **others: object) -> int:
     """Returns the code of the answer."""
     fields = {**remote.pull_fields("t", queue, 0, most=1), "consumerGroup": group, "commitOffset": to}

@@ -19,7 +19,7 @@ import orbitmq
 from orbitmq.shm.reply_topic import REPLY_TOPIC, reply_queue
 from orbitmq.store.record import Record, parse
 from tests.actors.remoting_client import HEARTBEAT, ONE_WAY, ROUTE, SEND_V2, Remote, Said, records
-from tests.actors.shared_broker import OWN_TOPIC, broker_for
+from tests.actors.shared_broker import OWN_TOPIC
 from tests.actors.test_gateway import indexed
 from tests.native.remoting_model import BINARY, JSON
 from tests.trees import kill
@@ -27,12 +27,6 @@ from tests.waiting import until
 
 VIEW, REPLY, REPLY_V2, PUSH = 33, 324, 325, 326
 SUCCESS, ILLEGAL = 0, 13
-
-
-@pytest.fixture
-def broker(request: pytest.FixtureRequest) -> Iterator[orbitmq.Broker]:
-    with broker_for(request, listen="127.0.0.1:0") as broker:
-        yield broker
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ import pytest
 import orbitmq
 from orbitmq.errors import UnknownTopic
 from tests.actors.remoting_client import ONE_WAY, ROUTE, SEND, Remote, Said
-from tests.actors.shared_broker import OWN_TOPIC, broker_for
+from tests.actors.shared_broker import OWN_TOPIC
 from tests.actors.test_gateway import indexed, stored
 from tests.forged import BODY_AT, forged_at
 from tests.native.remoting_model import BINARY, JSON
@@ -29,12 +29,6 @@ from tests.waiting import until
 SUCCESS, SYSTEM_ERROR, ILLEGAL, NO_PERMISSION, NO_GROUP = 0, 1, 13, 16, 26
 BACK = 36
 RETRY, DEAD, LEVELS_TOPIC = "%RETRY%billing", "%DLQ%billing", "SCHEDULE_TOPIC_XXXX"
-
-
-@pytest.fixture
-def broker(request: pytest.FixtureRequest) -> Iterator[orbitmq.Broker]:
-    with broker_for(request, listen="127.0.0.1:0") as broker:
-        yield broker
 
 
 @pytest.fixture(params=[JSON, BINARY], ids=["json", "binary"])

@@ -22,7 +22,7 @@ from orbitmq.client.open_transactions import OpenTransaction
 from orbitmq.errors import TransactionSettled
 from orbitmq.store.halves import HALF_TOPIC
 from tests.actors.remoting_client import ONE_WAY, PULL, SEND_V2, Remote, Said
-from tests.actors.shared_broker import OWN_TOPIC, broker_for
+from tests.actors.shared_broker import OWN_TOPIC
 from tests.actors.test_gateway import indexed, stored
 from tests.forged import BODY_AT, forged_at
 from tests.native.remoting_model import BINARY, JSON
@@ -32,12 +32,6 @@ from tests.waiting import until
 SUCCESS, SYSTEM_ERROR = 0, 1
 END = 37
 COMMIT, ROLLBACK, UNKNOWN = 8, 12, 0
-
-
-@pytest.fixture
-def broker(request: pytest.FixtureRequest) -> Iterator[orbitmq.Broker]:
-    with broker_for(request, listen="127.0.0.1:0") as broker:
-        yield broker
 
 
 @pytest.fixture(params=[JSON, BINARY], ids=["json", "binary"])
