@@ -12,7 +12,7 @@ from pathlib import Path
 
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 import orbitmq
 from orbitmq.client.work_handed import HandOut
@@ -20,6 +20,7 @@ from tests.trees import SMALL, actors, kill
 from tests.waiting import WATCHDOG_S, dead, until
 
 QUEUES = 2
+TREES_MAX = 4  # that end in one history; starts cost more than all else, and more of them leave little to happen in between
 Place = tuple[int, int]  # queue, offset
 
 
@@ -35,6 +36,7 @@ class ResetModel(RuleBasedStateMachine):
         self.sent = [0] * QUEUES
         self.point = [0] * QUEUES  # where the last reset has put it
         self.done: set[Place] = set()  # acknowledged for certain, since then
+        self.ended = 0
         self.start()
         self.broker.create_topic("t", QUEUES)
         self.work()
@@ -82,8 +84,10 @@ class ResetModel(RuleBasedStateMachine):
         before = kill(self.broker, name).pid
         until(lambda: actors(self.broker)[name].pid not in (0, before), f"the next {name}")
 
+    @precondition(lambda self: self.ended < TREES_MAX)
     @rule(stops=st.booleans())
     def end_tree(self, stops: bool) -> None:
+        self.ended += 1
         if stops:
             self.broker.stop_broker()
         else:
