@@ -37,10 +37,10 @@ MODULES = {
     ],
     "tests.tables.exporting": [],
 }
-FILES = {
-    ROOT / "tests" / name
-    for name in ("actors/worker_process.py", "crash/worker.py", "crash/commit_worker.py", "power/program.py")
-}
+PROGRAMS = (
+    "actors/worker_process.py", "crash/worker.py", "crash/commit_worker.py", "power/program.py", "spark/commit_program.py"
+)  # fmt: skip
+FILES = {ROOT / "tests" / name for name in PROGRAMS}
 COLD = "ORBITMQ_COLD_STARTS"
 ROOM_FOR_A_NAME = "." * 2000  # processes show their names where the arguments stood
 PR_SET_CHILD_SUBREAPER = 36

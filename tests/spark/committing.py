@@ -7,20 +7,23 @@ import os
 import signal
 import subprocess
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, ClassVar
 
 import orbitmq
-from orbitmq.spark.sink.staging import Staging
+from orbitmq.spark.sink.staging import StagedRows, Staging
 from orbitmq.spark.sink.state import Query
 from tests.crash import crash_build
 from tests.crash.crash_plan import CrashPlan
 
+PROGRAM = Path(__file__).with_name("commit_program.py")
+
 
 class CommittingSink:
-    """program: commits what its argument tells, as JSON. home: where rows are staged."""
+    """kind: of commit_program.py. home: where rows are staged."""
 
-    program: ClassVar[str]
+    kind: ClassVar[str]
     broker: orbitmq.Broker
 
     def __init__(self, folder: Path, home: Staging) -> None:
@@ -35,8 +38,10 @@ class CommittingSink:
         """Starts the broker, again too."""
         raise NotImplementedError
 
-    def command(self, *told: Any) -> list[str]:
-        return [sys.executable, "-c", self.program, json.dumps([str(self.home.home), *told])]
+    def command(self, target: list[Any], staged: list[StagedRows], *, named: bool = True) -> list[str]:
+        """Of a process of its own that commits them. target: what Target or Servers get."""
+        told = [self.kind, str(self.home.home), target, [asdict(each) for each in staged], named]
+        return [sys.executable, str(PROGRAM), json.dumps(told)]
 
     def die(self, point: str, passage: int, command: list[str]) -> None:
         """A process is killed at this passage of the point."""

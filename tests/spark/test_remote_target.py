@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -37,24 +36,12 @@ POINTS = (
     "sink_commit_done",
     "sink_commit_cleared",
 )
-COMMIT = """
-import json, sys
-from pathlib import Path
-from orbitmq.spark.servers.servers import Servers
-from orbitmq.spark.sink.commit import commit
-from orbitmq.spark.sink.remote_target import RemoteTarget
-from orbitmq.spark.sink.state import Query
-from orbitmq.spark.sink.staging import StagedRows, Staging
-home, servers, staged = json.loads(sys.argv[1])
-home = Staging(Path(home), shared=True)
-commit(home, RemoteTarget(Servers(servers, 60)), Query.of(home, "q"), 7, [StagedRows(**each) for each in staged])
-"""
 
 
 class Sink(CommittingSink):
     """Commits through the broker's gateway."""
 
-    program = COMMIT
+    kind = "servers"
     listens = "127.0.0.1:0"
 
     def __init__(self, folder: Path) -> None:
@@ -74,7 +61,7 @@ class Sink(CommittingSink):
         commit(self.home, self.target(timeout), self.query, batch, staged)
 
     def die_at(self, point: str, passage: int, staged: list[StagedRows]) -> None:
-        self.die(point, passage, self.command(self.listens, [asdict(each) for each in staged]))
+        self.die(point, passage, self.command([self.listens, 60], staged))
 
 
 @pytest.fixture

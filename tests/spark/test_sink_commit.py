@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator
-from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -31,22 +30,12 @@ from tests.spark.sink_rows import left, messages, stage, wrong
 TASKS, ROWS = 2, 15_000
 NAME = "sink-commits"
 POINTS = [point for point, part in crash_build.points().items() if part == "sink_commit"]
-COMMIT = """
-import json, sys
-from pathlib import Path
-from orbitmq.spark.sink.commit import Target, commit
-from orbitmq.spark.sink.state import Query
-from orbitmq.spark.sink.staging import StagedRows, Staging
-home, target, staged, named = json.loads(sys.argv[1])
-home = Staging(Path(home))
-commit(home, Target(*target), Query.of(home, "q"), 7, [StagedRows(**each) for each in staged], named=named)
-"""
 
 
 class Sink(CommittingSink):
     """Commits as Spark's driver does them."""
 
-    program = COMMIT
+    kind = "store"
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder, Staging(StoreLayout.at(folder / "store").own / "spark"))
@@ -63,7 +52,7 @@ class Sink(CommittingSink):
     def committing(self, staged: list[StagedRows], *, named: bool = True) -> list[str]:
         """The command of a process of its own that commits them."""
         target = self.target()
-        return self.command([target.name, target.root, target.timeout], [asdict(each) for each in staged], named)
+        return self.command([target.name, target.root, target.timeout], staged, named=named)
 
     def die_at(self, point: str, passage: int, staged: list[StagedRows], *, named: bool = True) -> None:
         self.die(point, passage, self.committing(staged, named=named))
