@@ -23,9 +23,10 @@ class KeyOrderModel(WorkModel):
         return None if number % 4 == 0 else f"k{number * 7 % KEYS}"
 
     def handed(self, number: int) -> None:
-        mine, now = self.messages[number], time.monotonic()
-        for other, state in self.messages.items():
-            if other == number or self.key(number) is None or self.key(other) != self.key(number):
+        mine, now, key = self.messages[number], time.monotonic(), self.key(number)
+        for other in range(number % KEYS, len(self.messages), KEYS) if key else ():  # others have other keys
+            state = self.messages[other]
+            if other == number or self.key(other) != key:
                 continue
             assert state.holder is None or now >= state.deadline, f"{number} and {other}, of one key, are in two hands"
             if state.place < mine.place and state.done is False:
