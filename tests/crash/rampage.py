@@ -11,7 +11,6 @@ import argparse
 import itertools
 import os
 import random
-import select
 import shutil
 import signal
 import statistics
@@ -192,14 +191,15 @@ class Rampage:
     def _point(self, load: Load, kill: Kill) -> bool:
         load.plan.arm(kill.point, passage=kill.passage)
         deadline = time.monotonic() + PASS_S
-        victim = 0
-        while not victim and time.monotonic() < deadline:
+
+        def is_over() -> bool:
             with suppress(*ENDED):
                 load.repaired()
-            select.poll().poll(LOOK_MS)
-            victim = load.plan.victim(kill.point)
+            return bool(load.plan.victim(kill.point)) or time.monotonic() >= deadline
+
+        until(is_over, f"somebody to pass {kill.point}, or the time for it to be over", look_ms=LOOK_MS)
         load.plan.disarm()
-        victim = victim or load.plan.victim(kill.point)
+        victim = load.plan.victim(kill.point)
         if victim:
             until(lambda: dead(victim), f"the death at {kill.point}")
         return bool(victim)

@@ -7,9 +7,9 @@ notes. Nobody seeks, so offsets only grow: the largest offset for which a commit
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
-import select
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -130,14 +130,17 @@ class World:
             point = self.rng.choice(self.points)
             print(f"  {point}", flush=True)
             self.load.plan.arm(point, passage=self.rng.choice((1, 1, 2, 5)))
-            for turn in range(PASS_TURNS):
-                if self.load.plan.victim(point):
-                    break
+            turns = itertools.count()
+
+            def is_over() -> bool:
                 with suppress(*ENDED):
                     self.load.repaired()
-                select.poll().poll(LOOK_MS)
+                turn = next(turns)
                 if turn in PROVOKED:
                     self.rng.choice((lambda: self.load.kill_actor("coordinator"), self.load.kill_tree, self.load.stop))()
+                return bool(self.load.plan.victim(point)) or turn == PASS_TURNS
+
+            until(is_over, f"somebody to pass {point}, or enough looks", look_ms=LOOK_MS)
             self.load.plan.disarm()
             victim = self.load.plan.victim(point)
             if victim:
