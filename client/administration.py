@@ -63,27 +63,28 @@ class Administration:
         any more: their next commit raises Fenced.
 
         Args:
-            to: "earliest", "latest"; an offset, or in a queue that does not hold it the end that is nearer; "+N" or "-N":
-                messages from where the group is, as far as there are any; a datetime, or its text in ISO 8601: the message
-                whose store time is nearest. A time without a zone is in this machine's.
+            to: "earliest"; "latest", behind all that was acknowledged before this call; an offset, or in a queue that does not
+                hold it the end that is nearer; "+N" or "-N": messages from where the group is, as far as there are any; a
+                datetime, or its text in ISO 8601: the message whose store time is nearest. A time without a zone is in this
+                machine's.
             topic, queue: only in this topic, or this queue of it; None: in all topics that the group has read or reads. With a
                 topic, a group can also be given offsets where it has none.
             dry_run: change nothing; only return what would be done.
 
         Raises: UnknownGroup, UnknownTopic, UnknownQueue; SettingError; OffsetOutOfRange; NoPermission: another user began the
-            group; StoreFull: there is no room to write it down.
+            group; StoreFull: there is no room to write it down; TimedOut: reput is behind the log's end.
         """
         check_group_type(name)
-        with means(f"reset the group {name!r}"):
-            check_flag(dry_run, f"reset the group {name!r}", "dry_run")
+        with means(doing := f"reset the group {name!r}"):
+            check_flag(dry_run, doing, "dry_run")
             if topic is not None:
                 check_topic_type(topic)
             if queue is not None:
-                queue = whole(queue, f"reset the group {name!r}", "queue")
+                queue = whole(queue, doing, "queue")
             from orbitmq.client.exact_groups import ExactGroup
             from orbitmq.client.group_reset import GroupMove, moves
 
-            wanted = moves(self._connection.attachment, self.group(name), to, topic, queue)
+            wanted = moves(self._connection.caught_up(doing), self.group(name), to, topic, queue)
             if dry_run:
                 return wanted
             places = {(each.topic, each.queue): each.after for each in wanted}

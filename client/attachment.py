@@ -112,6 +112,21 @@ class Attachment:
         Raises: BrokerStopped: the tree ended first."""
         return self._wait(lib.control_await_reput, end, timeout, "indexed its log")
 
+    def wait_caught_up(self, timeout: float, doing: str) -> None:
+        """Waits, at most so many seconds, until the queues and the index have what is in the log now, and so all that was
+        acknowledged before. doing: what needs that, for the error.
+
+        Raises: TimedOut; BrokerStopped: the tree ended first."""
+        seen = self._positions()
+        if seen.reput >= seen.wrote or lib.control_settings(self.control).read_only:
+            return  # in a store that is only read, reput may never come further
+        if not self._wait(self._reput_reached, int(seen.wrote), timeout, "indexed its log"):
+            raise TimedOut(
+                f"could not {doing} within {timeout:g} s: reput, which fills the queues and the index, is behind the log's end",
+                hint=hint("look with `orbitmq health` what holds it up || raise {timeout of connect}"),
+                timeout=timeout,
+            )
+
     def wait_flushed(self, end: int, timeout: float) -> bool:
         """The same, until the log is on disk up to `end`."""
         return self._wait(lib.control_await_flushed, end, timeout, "flushed its log")
@@ -119,6 +134,17 @@ class Attachment:
     def wait_halves(self, timeout: float) -> bool:
         """The same, until the writer knows which transactions have ended, which it reads after each start."""
         return self._wait(self._halves_ready, 0, timeout, "read which transactions have ended")
+
+    def _reput_reached(self, _control: Any, _wake: Any, end: int, left_ns: int) -> bool:
+        """Needs no wake words, which only the coordinator gives: reput is seldom behind, and not for long."""
+        if self._positions().reput < end:
+            self.pause(min(left_ns / 1e9, LOOK_S))
+        return bool(self._positions().reput >= end)
+
+    def _positions(self) -> Any:
+        seen = ffi.new("struct positions_seen *")
+        lib.control_positions(self.control, seen)
+        return seen
 
     def _halves_ready(self, control: Any, _wake: Any, _end: int, left_ns: int) -> bool:
         """Looks twice: nothing wakes those who wait for this, which is soon there, and once in a tree's life."""

@@ -290,30 +290,31 @@ class Client(
         return Decorator(partial(self.worker, *group_and_topics, **settings))
 
     def message(self, message_id: str) -> Message:
-        """The message with this id, as it stands in receipts and messages.
+        """The message with this id, as it stands in receipts and messages. A message can be found from its receipt on.
 
         Raises: UsageError: this is not an id, or no message has it (any more). CorruptRecord: the message is damaged.
-            BrokerNotRunning.
+            TimedOut: reput is behind the log's end. BrokerNotRunning, BrokerStopped.
         """
-        with means(f"look for message {message_id}"):
+        with means(doing := f"look for message {message_id}"):
             from orbitmq.client.lookup import message_by_id
 
-            return message_by_id(self._connection.attachment, message_id)
+            return message_by_id(self._connection.caught_up(doing), message_id)
 
     def find(self, topic: str, key: str, *, begin_ms: int = 0, end_ms: int | None = None, most: int = 32) -> list[Message]:
-        """Messages of the topic with this key, newest first.
+        """Messages of the topic with this key, newest first, with all that were acknowledged before.
 
         Args:
             begin_ms, end_ms: range of their store times, milliseconds since the epoch, both included; None: no limit.
             most: largest number of messages to return.
 
         Raises: TopicNameError, UnknownTopic, NoPermission; SettingError: most is below 1. CorruptRecord: one of them is
-            damaged. BrokerNotRunning.
+            damaged. TimedOut: reput is behind the log's end. BrokerNotRunning, BrokerStopped.
         """
-        with means(f"look for messages to {topic!r} with the key {key!r}"):
+        with means(doing := f"look for messages to {topic!r} with the key {key!r}"):
             from orbitmq.client.lookup import messages_by_key
 
-            return messages_by_key(self._connection.attachment, topic, key, begin_ms=begin_ms, end_ms=end_ms, most=most)
+            attachment = self._connection.caught_up(doing)
+            return messages_by_key(attachment, topic, key, begin_ms=begin_ms, end_ms=end_ms, most=most)
 
     def dead_letters(self, group: str) -> DeadLetters:
         """The messages that this group has given up, in this broker's or RocketMQ's form. A group without any has an empty

@@ -140,6 +140,14 @@ class Connection:
         """The mappings with the wake words, on which one sleeps until something happens. Raises: as `attachment`."""
         return self.outlast(lambda: self._with_wake(self._attached()), self.wait)
 
+    def caught_up(self, doing: str) -> Attachment:
+        """The mappings, once the queues and the index have all that was acknowledged before this call.
+
+        doing: what needs that, for the error. Raises: as `attachment`; TimedOut."""
+        attachment = self.attachment
+        attachment.wait_caught_up(self.timeout, doing)
+        return attachment
+
     def outlast(self, attempt: Callable[[], _Result], wait: float, *bells: Bell, starting: float | None = None) -> _Result:
         """Returns what `attempt` gives. While it finds no broker, it is tried again whenever a broker may have come, for so
         many seconds from now, or from when the broker went.

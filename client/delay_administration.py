@@ -31,15 +31,15 @@ class DelayAdministration:
             most: how many at most; None: all, which takes a second and some memory for each 200,000.
 
         Raises: TopicNameError; UnknownTopic: nothing waits for it, and it does not exist; SettingError: `most` is below 1.
-            CorruptRecord: one of them is damaged. BrokerNotRunning.
+            CorruptRecord: one of them is damaged. TimedOut: reput is behind the log's end. BrokerNotRunning.
         """
-        with means("list delayed messages"):
+        with means(doing := "list delayed messages"):
             from orbitmq.client.delayed import delayed_messages
             from orbitmq.shm.topic_name import check_topic_name
 
             if topic is not None:
                 check_topic_name(topic)
-            return delayed_messages(self._connection.attachment, topic, most)
+            return delayed_messages(self._connection.caught_up(doing), topic, most)
 
     def cancel(self, handle: Handle, *, timeout: float | None = None, durability: Durability | None = None) -> bool:
         """Cancels a message that was sent with `delay` or `deliver_at` and waits for its time. Returns whether it never comes,

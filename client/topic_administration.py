@@ -93,19 +93,21 @@ class TopicAdministration:
         queue. The log's files keep the bytes until retention removes them.
 
         Args:
-            to: the first message that is to stay: "latest": none; an offset: a queue that ends before it is emptied; a datetime
-                or its text in ISO 8601: no message stored at or after it goes; what a dry run has returned: that and no more.
+            to: the first message that is to stay: "latest": none that was acknowledged before this call; an offset: a queue
+                that ends before it is emptied; a datetime or its text in ISO 8601: no message stored at or after it goes; what
+                a dry run has returned: that and no more.
             queue: only this one; None: all.
             dry_run: remove nothing; only return what would be gone.
 
         Raises: UnknownTopic, UnknownQueue; SettingError; OffsetOutOfRange: all queues end before the offset; NoPermission:
-            another user made the topic; StoreFull. Nothing was removed then.
+            another user made the topic; StoreFull; TimedOut: reput is behind the log's end. Nothing was removed then.
         """
-        with means(f"purge the topic {name!r}"):
-            check_flag(dry_run, f"purge the topic {name!r}", "dry_run")
+        with means(doing := f"purge the topic {name!r}"):
+            check_flag(dry_run, doing, "dry_run")
             if queue is not None:
-                queue = whole(queue, f"purge the topic {name!r}", "queue")
+                queue = whole(queue, doing, "queue")
             table, found = self._found(name, "purge")
+            self._connection.caught_up(doing)
             planned = _planned(to)
             for each in () if planned is None else planned:
                 _check_queue(found, each)

@@ -164,15 +164,23 @@ def owner_lives(name: str) -> bool:
 
 def owner() -> str:
     """The nearest Java process above this one, which started it; if there is none, this process."""
-    pid = os.getpid()
+    while True:
+        try:
+            pid = _java_above(os.getpid()) or os.getpid()
+        except (FileNotFoundError, ProcessLookupError):
+            continue  # a process above has just ended, and what it started has another parent now
+        return f"{_boot()}-{pid}-{runtime.start_ticks(pid) or 0}"
+
+
+def _java_above(pid: int) -> int:
+    """0: there is none. Raises: FileNotFoundError, ProcessLookupError: one of the processes above ended meanwhile."""
     while pid > 1:
         status = Path(f"/proc/{pid}/stat").read_text()
         command, _, rest = status.partition("(")[2].rpartition(")")
         if command == "java":
-            break
+            return pid
         pid = int(rest.split()[1])
-    pid = pid if pid > 1 else os.getpid()
-    return f"{_boot()}-{pid}-{runtime.start_ticks(pid) or 0}"
+    return 0
 
 
 def _boot() -> str:
