@@ -18,6 +18,7 @@ from tests.collecting import Collecting
 from tests.grouping import Grouping
 from tests.memory import folder_in_memory
 from tests.slowest import Slowest
+from tests.waiting import until
 
 # The machine may be ten times slower than the one that a test was written on.
 settings.register_profile("orbitmq", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
@@ -37,10 +38,17 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.fixture(scope="session", autouse=True)
 def runtime_folder() -> Iterator[None]:
     # Not below pytest's own folder, because the path of a Unix socket must be short.
-    with tempfile.TemporaryDirectory(prefix="orbitmq-test-") as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setitem(os.environ, "XDG_RUNTIME_DIR", folder)
+    folder = Path(tempfile.mkdtemp(prefix="orbitmq-test-"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(os.environ, "XDG_RUNTIME_DIR", str(folder))
         patch.delenv("ORBITMQ_RUNTIME_DIR", raising=False)
         yield
+
+    def removed() -> bool:
+        shutil.rmtree(folder, ignore_errors=True)
+        return not folder.exists()
+
+    until(removed, "the end of a broker that a test has left, and that makes its files again")
 
 
 @pytest.fixture

@@ -115,18 +115,18 @@ def test_bytes_that_are_no_text(broker: orbitmq.Broker, remote: Remote) -> None:
 
 def test_each_answer(broker: orbitmq.Broker, remote: Remote) -> None:
     """Many that are open before anybody is there to ask: each ends as the client says; what it does not know is given up after
-    so many questions, and then nobody is asked any more."""
+    so many questions, and then nobody is asked any more. An answer that takes longer than the interval is asked for again."""
     ends = {b"%d" % number: (COMMIT, ROLLBACK, UNKNOWN)[number % 3] for number in range(60)}
     for body in ends:
         begin(remote, body.decode(), body)
     remote.ask(HEARTBEAT, heartbeat("shop"))
     asked: Counter[bytes] = Counter()
     wanted = Counter({body: MOST if how == UNKNOWN else 1 for body, how in ends.items()})
-    while asked != wanted:
+    while not wanted <= asked:
         said = check(remote)
         body = said.fields["transactionId"].encode()
         asked[body] += 1
-        assert asked <= wanted, body
+        assert ends[body] != UNKNOWN or asked[body] <= MOST, body
         answer(remote, said, ends[body])
     until(lambda: broker.open_transactions() == [], "that all are given up")
     indexed(broker)
