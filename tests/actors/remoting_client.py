@@ -5,7 +5,8 @@ from __future__ import annotations
 import random
 import select
 import socket
-from typing import NamedTuple
+from collections import deque
+from typing import NamedTuple, TypeAlias
 
 from orbitmq.store.listen_address import listen_address
 from tests.native import remoting_model as model
@@ -16,6 +17,8 @@ SEND, PULL, QUERY_OFFSET, MAX_OFFSET, MIN_OFFSET = 10, 11, 14, 30, 31
 HEARTBEAT, UNREGISTER, ROUTE, CLUSTER, SEND_V2 = 34, 35, 105, 106, 310
 ONE_WAY = 2
 SUSPEND, SUBSCRIPTION = 2, 4
+
+_Frame: TypeAlias = tuple[int, Header, dict[str, str], bytes]  # form, header, its fields, body
 
 
 def damaged(rng: random.Random, frame: bytes) -> bytes:
@@ -56,6 +59,7 @@ class Remote:
         self.socket = self.connect(address, timeout=WATCHDOG_S, source_address=(host, 0))
         self.form = form
         self._came = b""
+        self._kept: deque[_Frame] = deque()  # requests of the broker that came before an answer
         self._opaque = 0
 
     def __enter__(self) -> Remote:
@@ -83,8 +87,9 @@ class Remote:
         self.socket.sendall(model.frame(self.form, write(Header(code, 0, 407, opaque, 1, remark, told)), body))
 
     def take(self) -> Said:
-        """The next answer. Raises: ConnectionError: the connection was closed."""
-        form, header, fields, body = self._next()
+        """The next answer, before which no request comes. Raises: ConnectionError: the connection was closed."""
+        assert not self._kept
+        form, header, fields, body = self._receive()
         assert header.flag == 1 and header.version >= 232
         return Said(header.opaque, header.code, header.remark.decode() if header.remark else None, fields, body, form)
 
@@ -93,6 +98,14 @@ class Remote:
         form, header, fields, body = self._next()
         assert header.flag == ONE_WAY and form == JSON
         return Said(header.opaque, header.code, None, fields, body, form)
+
+    def answer_amid(self, opaque: int) -> Said:
+        """The answer of this request; requests that come before it are kept for `asked` and `next_one`. Raises: as take."""
+        while (came := self._receive())[1].flag != 1:
+            self._kept.append(came)
+        form, header, fields, body = came
+        assert header.opaque == opaque and form == self.form
+        return Said(opaque, header.code, header.remark.decode() if header.remark else None, fields, body, form)
 
     def answered(self) -> Said:
         """The next answer; requests that come before it are left unheeded. Raises: as take."""
@@ -114,9 +127,12 @@ class Remote:
     @property
     def has_come(self) -> bool:
         """Something has, or the connection's end."""
-        return bool(self._came) or bool(select.select([self.socket], [], [], 0)[0])
+        return bool(self._kept or self._came) or bool(select.select([self.socket], [], [], 0)[0])
 
-    def _next(self) -> tuple[int, Header, dict[str, str], bytes]:
+    def _next(self) -> _Frame:
+        return self._kept.popleft() if self._kept else self._receive()
+
+    def _receive(self) -> _Frame:
         while (size := model.border(self._came)) is None or len(self._came) < size:
             some = self.socket.recv(1 << 20)
             if not some:

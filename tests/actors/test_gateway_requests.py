@@ -173,7 +173,8 @@ def test_many_ask_and_reply(broker: orbitmq.Broker, topic: str) -> None:
         for number in range(300):
             if rng.random() < 0.6 or not open_ones:
                 n = rng.randrange(6)
-                asked(clients[n], ids[n], f"c{number}", topic)
+                fields = clients[n].send_fields(topic, 0, text(names(ids[n], f"c{number}")))
+                assert clients[n].answer_amid(clients[n].put(SEND_V2, b"?", **fields)).code == SUCCESS
                 open_ones.append((n, f"c{number}"))
                 continue
             n, correlation = open_ones.pop(rng.randrange(len(open_ones)))
@@ -186,27 +187,8 @@ def test_many_ask_and_reply(broker: orbitmq.Broker, topic: str) -> None:
                 assert reply(helper, "nobody@x", "c", b"lost").code == SUCCESS, "it is stored"
         producer.send(topic, b"last")
         for remote, due in zip(clients, wanted, strict=True):
-            assert [came(remote) for _ in due] == due
+            assert [taken(remote) for _ in due] == due
             assert remote.ask(HEARTBEAT, b"{}").code == SUCCESS, "nothing more has come"
-
-
-_waiting: dict[int, list[Said]] = {}
-
-
-def asked(remote: Remote, client_id: str, correlation: str, topic: str) -> None:
-    """Sends a request; replies that come before its answer are kept."""
-    remote.put(SEND_V2, b"?", **remote.send_fields(topic, 0, text(names(client_id, correlation))))
-    kept = _waiting.setdefault(id(remote), [])
-    while (said := remote.next_one()).code == PUSH:
-        kept.append(said)
-    assert said.code == SUCCESS
-
-
-def came(remote: Remote) -> tuple[str, bytes]:
-    kept = _waiting.get(id(remote))
-    said = kept.pop(0) if kept else remote.next_one()
-    assert said.code == PUSH
-    return properties_of(said)["CORRELATION_ID"], said.body
 
 
 def test_who_passes_a_request_on_gets_no_reply_in_its_place(

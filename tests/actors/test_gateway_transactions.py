@@ -45,7 +45,9 @@ def half_properties(id: str, more: str = "") -> bytes:
 
 
 def begin(remote: Remote, id: str, body: bytes = b"half", more: str = "", *, topic: str = OWN_TOPIC, **others: object) -> Said:
-    said = remote.send(topic, body, 1, half_properties(id, more), **{"f": 4, **others})
+    """The answer to the send of a half message; meanwhile the broker may ask about others."""
+    fields = remote.send_fields(topic, 1, half_properties(id, more), **{"f": 4, **others})
+    said = remote.answer_amid(remote.put(SEND_V2, body, **fields))
     assert said.code == SUCCESS and said.fields["transactionId"] == id and said.fields["queueId"] == "1"
     return said
 
