@@ -15,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.collecting import Collecting
+from tests.failing import Failing
 from tests.grouping import Grouping
 from tests.memory import folder_in_memory
 from tests.slowest import Slowest
@@ -31,6 +32,7 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     sys.dont_write_bytecode = False
     config.pluginmanager.register(Collecting())
+    config.pluginmanager.register(Failing(config))
     config.pluginmanager.register(Grouping())
     config.pluginmanager.register(Slowest())
 
