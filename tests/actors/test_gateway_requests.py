@@ -209,12 +209,16 @@ def test_who_passes_a_request_on_gets_no_reply_in_its_place(
 def test_replies_before_the_request_are_passed_over(
     broker: orbitmq.Broker, asker: Remote, replier: Remote, topic: str
 ) -> None:
-    client_id = f"{topic}@a"  # for another test's client, which has asked something, the gateway may read replies already
-    assert reply(replier, client_id, "c0", b"too early").code == SUCCESS
+    """Method: when a later reply has come, the gateway has read all that is before it in the log."""
+    early, other = f"{topic}@a", f"{topic}@b"
+    assert reply(replier, early, "c0", b"too early").code == SUCCESS
     indexed(broker)
-    ask(asker, client_id, "c1", topic=topic)
-    assert reply(replier, client_id, "c1", b"in time").code == SUCCESS
-    assert taken(asker) == ("c1", b"in time")
+    ask(asker, other, "c1", topic=topic)
+    assert reply(replier, other, "c1", b"another's").code == SUCCESS
+    assert taken(asker) == ("c1", b"another's")
+    ask(asker, early, "c2", topic=topic)
+    assert reply(replier, early, "c2", b"in time").code == SUCCESS
+    assert taken(asker) == ("c2", b"in time")
 
 
 def test_what_is_no_reply(broker: orbitmq.Broker, replier: Remote, topic: str) -> None:
