@@ -70,11 +70,14 @@ class Positions(ConsumerSession):
     def seek(self, topic: str, queue: int, offset: int) -> None:
         """Continues at this offset of the queue. Its end (the offset of the next message to come) is allowed.
 
-        Raises: UnknownQueue: it is not in the assignment. OffsetOutOfRange: has .minimum and .maximum.
+        Raises: UnknownQueue: it is not in the assignment. OffsetOutOfRange: has .minimum and .maximum. TimedOut: reput is
+            behind the log's end, and the queue has not reached the offset yet.
         """
 
         def work() -> None:
             index = self._assignment.place(topic, queue, "seek in")
+            if offset > self._reader.bounds(index)[1]:  # it may be that of a receipt, which reput has not reached
+                self._opener.caught_up(f"seek to offset {offset} of {topic!r}, queue {queue}")
             check_offset(topic, queue, offset, self._reader.bounds(index))
             self._reader.seek(index, offset)
 

@@ -93,3 +93,6 @@ class ConsumerOpener(SessionOpener, Protocol):
 
     def ask_for_file(self, operation: str, **fields: Any) -> tuple[Any, int]:
         """The same for an answer with a descriptor, which the caller closes."""
+
+    def caught_up(self, doing: str) -> object:
+        """See client/connection.py."""

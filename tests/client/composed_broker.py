@@ -72,6 +72,9 @@ class ComposedBroker(ComposedStore):
         self.publish()
         self.ring()
 
+    def caught_up(self, doing: str) -> None:
+        pass
+
     def ask_for_file(self, operation: str, **fields: Any) -> tuple[Any, int]:
         path = self.words / str(fields["slot"])
         commit_words.make(path, self.sessions[fields["slot"]][1].queue_capacity)

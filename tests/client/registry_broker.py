@@ -93,6 +93,9 @@ class RegistryBroker(ComposedBroker):
         if (slot, 1) in self.made:
             self.made[slot, 1].call_ns = self.clock_ns
 
+    def caught_up(self, doing: str) -> None:
+        pass
+
     def ask_for_file(self, operation: str, **fields: Any) -> tuple[Any, int]:
         answer = self.ask(operation, **fields)
         return answer, self.registry.words_descriptor(self.made[fields["slot"], fields["epoch"]])

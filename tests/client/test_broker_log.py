@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from orbitmq.client import broker_log
 from orbitmq.client.broker_log import BrokerLog
 from orbitmq.shm.event import Event, as_record
 from tests.trees import actors, kill, small_broker
@@ -155,9 +156,10 @@ def test_a_program_that_ends_before_its_broker(tmp_path: Path, close: str, told:
     assert (done.returncode, done.stdout, done.stderr) == (0, f"{told}\n", "")
 
 
-def test_what_came_before_the_program_s_end(caplog: pytest.LogCaptureFixture) -> None:
+def test_what_came_before_the_program_s_end(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
     """Goal: nothing is lost of it, nor of what comes until the broker is stopped. Method: a pipe alone, whose writer is not at
-    the end of a line when the program ends."""
+    the end of a line when the program ends; and time enough for the handler, on any machine."""
+    monkeypatch.setattr(broker_log, "LEAVE_S", WATCHDOG_S)
     log = BrokerLog("b")
     os.write(log.writer, b"one\n" * 1000 + b"half a ")
     log._leave()

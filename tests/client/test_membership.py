@@ -61,6 +61,9 @@ class Group:
             return [[*key, offset] for key, offset in self.offsets.items()]
         return self.answer()
 
+    def caught_up(self, doing: str) -> None:
+        pass
+
     def ask_for_file(self, operation: str, **fields: Any) -> tuple[Any, int]:
         descriptor = os.memfd_create("words")
         os.ftruncate(descriptor, 4096)
