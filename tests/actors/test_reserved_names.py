@@ -14,7 +14,7 @@ from orbitmq.store import config
 from orbitmq.store.config import DataVersion, TopicConfig
 from orbitmq.store.layout import StoreLayout
 from tests.store.log_builder import LogBuilder
-from tests.trees import SMALL, small_broker
+from tests.trees import SMALL, indexed, small_broker
 
 
 def test_neither_topics_nor_properties(tmp_path: Path) -> None:
@@ -35,6 +35,7 @@ def test_neither_topics_nor_properties(tmp_path: Path) -> None:
             with pytest.raises(PropertyError, match="durability="):
                 producer.send("t", b"x", properties={"WAIT": "false"})
             producer.send("t", b"y", properties={"mine": "1", "UNIQ_KEY": "u-1"})
+        indexed(broker)
         assert broker.status().topics[0].queues[0].max_offset == 1
         name = broker.name
 

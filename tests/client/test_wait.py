@@ -366,6 +366,7 @@ def test_aio_waits_beside_the_event_loop(tree: Restarts) -> None:
                 await asyncio.gather(*tasks)
                 await producer.flush()
                 expected += size * len(tasks)
+            await asyncio.to_thread(indexed, client._client)
             (orders,) = (await client.status()).topics
             assert orders.queues[0].max_offset == expected
         await client.close()
