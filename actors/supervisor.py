@@ -471,13 +471,14 @@ def main(arguments: list[str]) -> int:
         supervisor = Supervisor(start, ready, log, allow_deletion=content["allow_deletion"])
         return supervisor.run()
     except (OrbitError, OSError) as caught:
+        store = content["store"]
         if isinstance(caught, OrbitError):
             error = caught
         elif isinstance(caught, IsADirectoryError) and caught.filename is not None:
-            layout = StoreLayout.at(content["store"])
+            layout = StoreLayout.at(store)
             error = misplaced(layout.root, layout.files(), Path(os.fsdecode(caught.filename)))
         else:
-            error = disk_error(caught, Path(content["store"]), 4096, f"the store {content['store']}")
+            error = disk_error(caught, Path(store), 4096, f"the store {store}")
         if supervisor is not None:
             supervisor.refuse(error)
         else:

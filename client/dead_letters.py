@@ -84,7 +84,9 @@ class DeadLetters(Shown):
 
     @property
     def bounds(self) -> QueueBounds:
-        """Offsets of the dead letters that are there, sent again or not: [minimum, maximum)."""
+        """Offsets of the dead letters that are there, sent again or not: [minimum, maximum). Everything here begins with them,
+        so that what was just sent again is seen to be. Raises: TimedOut: reput is behind the log's end."""
+        self._client.connection.caught_up(f"look for dead letters of the group {self.group!r}")
         topic = self._found()
         return QueueBounds(0, 0) if topic is None else TopicTable(self._attached.topics).bounds(topic.first_slot + QUEUE)
 

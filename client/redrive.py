@@ -35,7 +35,6 @@ from orbitmq.client.dead_letter import (
 )
 from orbitmq.client.lookup import Attached, message_with_unique_key
 from orbitmq.client.producer_settings import MESSAGE_MAX, MESSAGE_USUAL
-from orbitmq.client.status import read_positions
 from orbitmq.errors import GroupInUse, NoPermission, OrbitError, PropertiesTooLarge, TimedOut, UnknownTopic, UsageError
 from orbitmq.errors.remedy import as_hint, hint
 from orbitmq.native._types import Message
@@ -128,10 +127,8 @@ class Redrive:
         deadline = time.monotonic() + limit
         while any(session.window and (session.closing or _dying(session.pid)) for session in self._client.status().sessions):
             _pause(deadline, limit, "a killed process still has a session at the broker")
-        attached = self._client.connection.attachment
-        end = read_positions(attached).wrote
-        while read_positions(attached).reput < end:
-            _pause(deadline, limit, "the index has not come to the end of the log")
+        left = max(0.0, deadline - time.monotonic())
+        self._client.connection.attachment.wait_caught_up(left, "redrive dead letters")
 
     def _check(self, letter: DeadLetter) -> None:
         doing = f"could not redrive the dead letter {letter.place}"

@@ -106,8 +106,8 @@ class TopicAdministration:
             check_flag(dry_run, doing, "dry_run")
             if queue is not None:
                 queue = whole(queue, doing, "queue")
-            table, found = self._found(name, "purge")
             self._connection.caught_up(doing)
+            table, found = self._found(name, "purge")
             planned = _planned(to)
             for each in () if planned is None else planned:
                 _check_queue(found, each)
@@ -153,8 +153,8 @@ class TopicAdministration:
         table = TopicTable(self._connection.attachment.topics)
         found = table.find(name)
         if found is None:
-            makes_no_sense = doing in ("delete", "purge")
-            raise missing_topic(table, name, doing, otherwise="orbitmq topic list shows all" if makes_no_sense else None)
+            otherwise = "orbitmq topic list shows all" if doing in ("delete", "purge") else None  # nobody makes it for that
+            raise missing_topic(table, name, doing, otherwise=otherwise)
         return table, found
 
     def _wanted(self, topic: Topic, to: PurgeTo, bounds: Mapping[int, QueueBounds]) -> list[QueuePurge]:

@@ -10,7 +10,6 @@ from orbitmq.client.connection import Connection
 from orbitmq.client.parameters import spelled
 from orbitmq.errors import OrbitError, TimedOut
 from orbitmq.errors.remedy import hint
-from orbitmq.native._core import ffi, lib
 from orbitmq.shm.durability import Durability
 from orbitmq.shm.means import means
 
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     from orbitmq.client.transaction_checker import TransactionChecker
 
 AT_ONCE = 1024  # half messages in one question
-INDEXED_S = 5.0  # a reput that hangs hides what came after it, and nothing else
 
 
 @spelled
@@ -38,18 +36,16 @@ class TransactionAdministration:
             group: only those of this producer group.
 
         Raises: CorruptRecord: one of the half messages is damaged. BrokerNotRunning. GroupNameError. TimedOut: the
-            broker has just started, and does not know it yet.
+            broker has just started, and does not know it yet; or reput is behind the log's end.
         """
         from orbitmq.client.group_name import check_producer_group
 
         if group is not None:
             check_producer_group(group)
-        with means("list transactions"):
+        with means(doing := "list transactions"):
             from orbitmq.client.open_transactions import open_transactions, question_about
 
-            attachment, seen = self._connection.attach_wake(), ffi.new("struct positions_seen *")
-            lib.control_positions(attachment.control, seen)
-            attachment.wait_indexed(int(seen.wrote), INDEXED_S)  # what has begun before this call
+            attachment = self._connection.caught_up(doing)
             if not attachment.wait_halves(limit := self._connection.timeout):
                 raise TimedOut(
                     "could not list transactions: the broker's writer has not yet read which of them have ended",

@@ -29,6 +29,7 @@ ASKED: dict[str, tuple[Ask, Any]] = {
     "purge": (lambda client, *_: [(each.before, each.after) for each in client.purge_topic("orders")], [(0, 1)]),
     "reset": (lambda client, *_: [each.after for each in client.reset_group("billing", "latest", topic="orders")], [1]),
     "delayed": (lambda client, *_: [each.body for each in client.delayed()], [b"a late tea"]),
+    "transactions": (lambda client, *_: [each.body for each in client.open_transactions()], [b"a half"]),
     "seek": (sought, {("orders", 0): 1}),
 }
 
@@ -44,12 +45,15 @@ def test_what_was_acknowledged_counts(tmp_path: Path, name: str) -> None:
         producer = broker.producer()
         producer.send("orders", b"another", delay=3600)  # makes the topic in which such messages wait
         broker.cancel(broker.delayed()[0])
+        shop = broker.producer(group="shop")
+        shop.transaction("orders", b"another").rollback()
         hurried = orbitmq.connect(broker.name)
         patient, brief = broker.consumer(None, ["orders"]), hurried.consumer(None, ["orders"])
         hurried.connection.timeout = 0.05
         with stopped(broker, "reput"), hurried:
             receipt = producer.send("orders", b"one tea", keys=["o-1"])
             producer.send("orders", b"a late tea", delay=3600)
+            shop.transaction("orders", b"a half")
             assert read_positions(broker.connection.attachment).reput <= receipt.physical_offset
             asked = other.submit(ask, broker, patient, receipt)
             with pytest.raises(errors.TimedOut, match=r"reput, .* is behind the log's end") as caught:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import fcntl
 import os
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -22,13 +23,14 @@ from orbitmq.errors import (
     PropertiesTooLarge,
     Retry,
     SettingError,
+    TimedOut,
     TopicNameError,
     UnknownGroup,
     UnknownTopic,
 )
 from tests.client.awaitable import run_watched
 from tests.client.dead_stores import store_with_letters
-from tests.trees import everything, small_broker
+from tests.trees import everything, small_broker, stopped
 
 COUNT = 6
 
@@ -201,6 +203,18 @@ def test_a_letter_that_has_hardly_room(tmp_path: Path) -> None:
         found = {int(bytes(each)): each.properties for each in orders(broker)}
         assert found[0]["REDRIVEN_FROM"] and found[1].keys() == {"UNIQ_KEY", "long"}
         assert found[1]["UNIQ_KEY"] == letters.letter(1).id
+
+
+def test_what_was_sent_again_is_seen_to_be(fresh: orbitmq.Broker) -> None:
+    """At once, though reput has not reached it."""
+    with orbitmq.connect(fresh.name) as hurried:
+        with stopped(fresh, "reput"):
+            fresh.dead_letters("billing").redrive()
+            hurried.connection.timeout = 0.05
+            for look in (hurried.dead_letters("billing").list, partial(hurried.dead_letters("billing").letter, 0)):
+                with pytest.raises(TimedOut, match=r"reput, .* is behind the log's end"):
+                    look()
+        assert fresh.dead_letters("billing").list() == []
 
 
 def test_a_store_of_old_rocketmq(tmp_path: Path) -> None:
