@@ -112,17 +112,23 @@ class Attachment:
         Raises: BrokerStopped: the tree ended first."""
         return self._wait(lib.control_await_reput, end, timeout, "indexed its log")
 
-    def wait_caught_up(self, timeout: float, doing: str) -> None:
+    def wait_caught_up(self, timeout: float, doing: str, *, partly: bool = False) -> None:
         """Waits, at most so many seconds, until the queues and the index have what is in the log now, and so all that was
-        acknowledged before. doing: what needs that, for the error.
+        acknowledged before.
+
+        doing: what needs that, for the error. partly: True: what is there will do if reput says itself that it cannot go on, as
+        on a full disk.
 
         Raises: TimedOut; BrokerStopped: the tree ended first."""
         seen = self._positions()
         if seen.reput >= seen.wrote or lib.control_settings(self.control).read_only:
             return  # in a store that is only read, reput may never come further
-        if not self._wait(self._reput_reached, int(seen.wrote), timeout, "indexed its log"):
+        enough = self._reput_reached_or_said_why_not if partly else self._reput_reached
+        if not self._wait(enough, int(seen.wrote), timeout, "indexed its log"):
+            why = self._positions().reput_error
             raise TimedOut(
-                f"could not {doing} within {timeout:g} s: reput, which fills the queues and the index, is behind the log's end",
+                f"could not {doing} within {timeout:g} s: reput, which fills the queues and the index, is behind the log's end"
+                + (f": {os.strerror(why)}" if why else ""),
                 hint=hint("look with `orbitmq health` what holds it up || raise {timeout of connect}"),
                 timeout=timeout,
             )
@@ -140,6 +146,9 @@ class Attachment:
         if self._positions().reput < end:
             self.pause(min(left_ns / 1e9, LOOK_S))
         return bool(self._positions().reput >= end)
+
+    def _reput_reached_or_said_why_not(self, control: Any, wake: Any, end: int, left_ns: int) -> bool:
+        return self._reput_reached(control, wake, end, left_ns) or bool(self._positions().reput_error)
 
     def _positions(self) -> Any:
         seen = ffi.new("struct positions_seen *")

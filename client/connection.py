@@ -140,12 +140,12 @@ class Connection:
         """The mappings with the wake words, on which one sleeps until something happens. Raises: as `attachment`."""
         return self.outlast(lambda: self._with_wake(self._attached()), self.wait)
 
-    def caught_up(self, doing: str) -> Attachment:
+    def caught_up(self, doing: str, *, partly: bool = False) -> Attachment:
         """The mappings, once the queues and the index have all that was acknowledged before this call.
 
-        doing: what needs that, for the error. Raises: as `attachment`; TimedOut."""
+        doing, partly: as Attachment.wait_caught_up. Raises: as `attachment`; TimedOut."""
         attachment = self.attachment
-        attachment.wait_caught_up(self.timeout, doing)
+        attachment.wait_caught_up(self.timeout, doing, partly=partly)
         return attachment
 
     def outlast(self, attempt: Callable[[], _Result], wait: float, *bells: Bell, starting: float | None = None) -> _Result:

@@ -84,9 +84,14 @@ class DeadLetters(Shown):
 
     @property
     def bounds(self) -> QueueBounds:
-        """Offsets of the dead letters that are there, sent again or not: [minimum, maximum). Everything here begins with them,
-        so that what was just sent again is seen to be. Raises: TimedOut: reput is behind the log's end."""
-        self._client.connection.caught_up(f"look for dead letters of the group {self.group!r}")
+        """Offsets of the dead letters that are there, sent again or not: [minimum, maximum). Raises: TimedOut: reput is behind
+        the log's end."""
+        return self._bounds()
+
+    def _bounds(self, *, partly: bool = False) -> QueueBounds:
+        """Everything here begins with them, so that what was just sent again is seen to be. partly: as
+        Attachment.wait_caught_up."""
+        self._client.connection.caught_up(f"look for dead letters of the group {self.group!r}", partly=partly)
         topic = self._found()
         return QueueBounds(0, 0) if topic is None else TopicTable(self._attached.topics).bounds(topic.first_slot + QUEUE)
 
@@ -144,7 +149,7 @@ class DeadLetters(Shown):
         return sum(each.messages for each in self._client.purge_topic(self.topic, to, dry_run=dry_run))
 
     def _letters(self, *, redriven: bool | None) -> Iterator[DeadLetter]:
-        bounds = self.bounds
+        bounds = self._bounds(partly=True)
         for message in self._messages(bounds.minimum, bounds.maximum):
             letter = letter_of(self.group, message, sent_again(self._attached, message))
             if redriven is None or redriven == (letter.redriven is not None):

@@ -39,7 +39,7 @@ class DelayAdministration:
 
             if topic is not None:
                 check_topic_name(topic)
-            return delayed_messages(self._connection.caught_up(doing), topic, most)
+            return delayed_messages(self._connection.caught_up(doing, partly=True), topic, most)
 
     def cancel(self, handle: Handle, *, timeout: float | None = None, durability: Durability | None = None) -> bool:
         """Cancels a message that was sent with `delay` or `deliver_at` and waits for its time. Returns whether it never comes,

@@ -45,7 +45,7 @@ class TransactionAdministration:
         with means(doing := "list transactions"):
             from orbitmq.client.open_transactions import open_transactions, question_about
 
-            attachment = self._connection.caught_up(doing)
+            attachment = self._connection.caught_up(doing, partly=True)
             if not attachment.wait_halves(limit := self._connection.timeout):
                 raise TimedOut(
                     "could not list transactions: the broker's writer has not yet read which of them have ended",

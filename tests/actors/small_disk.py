@@ -127,6 +127,15 @@ def failures_on_full_disk(disk: Path) -> None:
             worker.ack(mine[300:])
             assert worker.settled(240) == []
             assert len(broker.dead_letters("g").list()) < 300
+            assert broker.delayed() == broker.open_transactions() == [], "what there is, as reput says why it cannot go on"
+            with orbitmq.connect(broker.name) as hurried:
+                hurried.connection.timeout = 0.05
+                try:
+                    hurried.find("orders", "o-1")
+                except errors.TimedOut as error:
+                    assert "No space left on device" in error.message, error
+                else:
+                    raise AssertionError("a message that was just acknowledged may have this key")
             kill(broker, "dispatcher")
             (disk / "filler").unlink()
             until(lambda: len(broker.dead_letters("g").list()) >= 300, "the dead letters")
