@@ -135,3 +135,29 @@ def test_the_users_own_file_counts(checkout: Checkout) -> None:
 
 def test_if_uv_fails_pip_installs_all(checkout: Checkout) -> None:
     assert checkout.setup(UV_STATUS="2") == sorted([ALL, *checkout.by_uv()])
+
+
+SYSTEM = "/usr/bin/python3"
+NO_HEADER = f"has_header() {{ [[ $1 != {SYSTEM} ]]; }}"
+COMPLETE = """import ensurepip, os, sys, sysconfig, venv
+sys.exit(sys.version_info < (3, 11) or not os.path.exists(sysconfig.get_path("include") + "/Python.h"))"""
+
+
+@pytest.mark.parametrize(
+    ("given", "changed", "found"),
+    [({}, "", SYSTEM), ({}, NO_HEADER, "python3"), ({"PYTHON": "python3.11"}, "", "python3.11")],
+    ids=["the system's", "the system's lacks something", "the one that is named"],
+)
+def test_which_interpreter_is_used(tmp_path: Path, given: dict[str, str], changed: str, found: str) -> None:
+    """The script's own functions, where an interpreter of the test's comes first on PATH."""
+    if found != SYSTEM:
+        (tmp_path / found).symlink_to(sys.executable)
+    elif subprocess.run([SYSTEM, "-c", COMPLETE], capture_output=True, check=False).returncode:
+        pytest.skip(f"{SYSTEM} lacks something that OrbitMQ needs")
+    script = (ROOT / "scripts" / "setup").read_text()
+    functions = script[script.index("find_python() {") : script.index("# Prints the Debian packages")]
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHON"} | given
+    environment["PATH"] = os.pathsep.join([str(tmp_path), os.environ["PATH"]])
+    ask = ["bash", "-c", "\n".join(["set -euo pipefail", functions, changed, "find_python"])]
+    done = subprocess.run(ask, env=environment, capture_output=True, text=True, check=True, timeout=WATCHDOG_S)
+    assert done.stdout.strip() == str(tmp_path / found), done.stderr
