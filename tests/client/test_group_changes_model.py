@@ -77,6 +77,7 @@ class Changes(RuleBasedStateMachine):
     def reset(self, data: st.DataObject, alone: bool, die: str | None) -> None:
         """One queue, or more. alone: if the coordinator dies, so does the client: it is done or not done, as a whole."""
         self.broker.die_at = die
+        held = self.held()
         queues = data.draw(st.sets(st.integers(0, len(self.sent) - 1), min_size=1))
         offsets = {("t", queue): data.draw(st.integers(0, self.sent[queue])) for queue in sorted(queues)}
         told = self.broker.done(lambda: self.broker.registry.reset("g", offsets), repeat=not alone)
@@ -84,6 +85,8 @@ class Changes(RuleBasedStateMachine):
             assert {queue: after for queue, (_, after) in told.items()} == offsets
         elif {queue: self.committed().get(queue) for queue in offsets} != offsets:
             return  # it was not done, as the invariant makes sure
+        elif any(held.get(queue, 0) == since for queue, since in self.held().items() if queue in offsets):
+            return  # the group was there before, and the members go on with what they have
         self.at |= offsets
         for place in [place for place in self.next if place[1] in offsets]:
             del self.next[place]
@@ -144,6 +147,11 @@ class Changes(RuleBasedStateMachine):
             assert self.at or not load_offsets(self.broker.layout), "what is forgotten is in no file"
 
     # ---- what they do
+
+    def held(self) -> dict[QueueKey, int]:
+        """Since when the members have had their queues."""
+        group = self.broker.registry.find("g")
+        return {} if group is None else {queue: group.since[queue] for queue in group.owners()}
 
     def committed(self) -> dict[QueueKey, int]:
         return {(topic, queue): offset for topic, queue, offset in self.broker.ask("committed", group="g")}
