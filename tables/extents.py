@@ -27,6 +27,7 @@ from orbitmq.tables.selection import FLUSHED
 if TYPE_CHECKING:
     from orbitmq.client.attachment import Attachment
 
+AWAY_S = 60.0  # a broker that is restarted is back by then, its recovery included
 WAIT_S = 30.0  # for reput; and for the flush service in addition to its interval
 LOOK_S = 0.5  # between two looks whether the flush service still can
 
@@ -126,6 +127,15 @@ def of_queue(root: str, topic: str, queue: int, log_file_size: int, queue_file_u
     begin, end = min(starts, default=0), max(starts, default=0) + log_file_size
     extent = ConsumeQueue(layout.root, topic, queue, queue_file_units).extent(begin, end)
     return extent.min_offset, extent.max_offset
+
+
+def is_filling(root: str) -> bool:
+    """False if a broker runs on the store and has filled all of its queues. True also if this user may not know."""
+    try:
+        description = broker_file.read(StoreLayout.at(root))
+    except NoPermission:
+        return True
+    return description is None or description.generation == 0 or not runtime.lives(description)
 
 
 def _wait_for_reput(name: str, attachment: Attachment) -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import logging
+import select
+import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from orbitmq.errors import OffsetOutOfRange, StoreError
 from orbitmq.errors.remedy import hint
 from orbitmq.tables import columns, extents, planning
+from orbitmq.tables.extents import AWAY_S
 from orbitmq.tables.selection import Selection
 
 if TYPE_CHECKING:
@@ -16,6 +19,7 @@ if TYPE_CHECKING:
 
     from orbitmq.native._types import Reader
 
+LOOK_MS = 20
 _log = logging.getLogger("orbitmq")
 
 
@@ -31,7 +35,7 @@ def read_slices(
     sizes: of the store's log files, bytes, and of its ConsumeQueue files, units. rows: most in a batch.
 
     Raises: OffsetOutOfRange: retention has removed some since they were planned, and failOnDataLoss is on. CorruptRecord,
-        StoreError.
+        StoreError; if a queue has lost what was planned, after AWAY_S, or once its broker runs.
     """
     from orbitmq.native._types import Reader
 
@@ -50,7 +54,9 @@ def read_slices(
             except StoreError as error:
                 removed = _removed(error, root, sizes)
                 if removed is None:
-                    raise
+                    if not _comes_back(error, root, sizes):
+                        raise
+                    continue
                 if options.fail_on_data_loss:
                     raise removed from None
                 _pass(reader, slices, removed)
@@ -60,9 +66,10 @@ def read_slices(
 
 def _removed(error: StoreError, root: str, sizes: tuple[int, int]) -> OffsetOutOfRange | None:
     """The error if retention has removed the message since the query was planned."""
-    topic, queue, offset = error.topic, error.queue, error.queue_offset
-    if topic is None or queue is None or offset is None:
+    place = _place(error)
+    if place is None:
         return None
+    topic, queue, offset = place
     minimum, maximum = extents.of_queue(root, topic, queue, *sizes)
     if offset >= minimum:
         return None
@@ -77,6 +84,38 @@ def _removed(error: StoreError, root: str, sizes: tuple[int, int]) -> OffsetOutO
         minimum=minimum,
         maximum=maximum,
     )
+
+
+def _comes_back(error: StoreError, root: str, sizes: tuple[int, int]) -> bool:
+    """Waits, if the queue ends before a message that it had when the query was planned. So it is while a broker that was killed
+    starts again: recovery removes what the queue may have lost in parts, and reput writes it again, from the log."""
+    place = _place(error)
+    if place is None or _has(place, root, sizes):
+        return False
+    _log.warning(
+        "topic %r, queue %d ends before offset %d, which the query is to read; waiting for up to %.0f s, because a broker that "
+        "starts fills it again", *place, AWAY_S,
+    )  # fmt: skip
+    deadline = time.monotonic() + AWAY_S
+    while time.monotonic() < deadline:
+        is_filling = extents.is_filling(root)  # looked at first: what is not there afterwards does not come
+        if _has(place, root, sizes):
+            return True
+        if not is_filling:
+            return False
+        select.poll().poll(LOOK_MS)
+    return False
+
+
+def _has(place: tuple[str, int, int], root: str, sizes: tuple[int, int]) -> bool:
+    topic, queue, offset = place
+    return offset < extents.of_queue(root, topic, queue, *sizes)[1]
+
+
+def _place(error: StoreError) -> tuple[str, int, int] | None:
+    """Topic, queue and queue offset of the message that could not be read."""
+    topic, queue, offset = error.topic, error.queue, error.queue_offset
+    return None if topic is None or queue is None or offset is None else (topic, queue, offset)
 
 
 def _pass(reader: Reader, slices: Sequence[planning.Slice], removed: OffsetOutOfRange) -> None:

@@ -170,7 +170,6 @@ TESTED_BY: dict[str, str] = {
     "tables/moments.py": "tests/spark/test_moments.py",
     "tables/planning.py": "tests/spark/test_planning.py",
     "spark/schema.py": "tests/spark/test_source.py",
-    "tables/slice_reader.py": "tests/tables/test_dataset.py",
     "store/listen_address.py": "tests/actors/test_gateway.py",
     "store/listen_place.py": "tests/actors/test_gateway_places.py",
     "store/atomic_file.py": "tests/store/test_access.py",

@@ -280,6 +280,7 @@ NAPS = {
     "actors/ground.py": "until a predecessor's lock is free",
     "shm/folder_lock.py": "until whoever holds it lets go",
     "spark/servers/failures.py": "until a name server or broker is back",
+    "tables/slice_reader.py": "until a broker that starts has written a queue again",
     "spark/sink/state.py": "until another task has looked",
     "actors/topic_registry.py": "between two looks at how far reput is",
     "tests/waiting.py": "between two looks at a condition",

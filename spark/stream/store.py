@@ -12,10 +12,9 @@ from orbitmq.spark.source.options import SourceOptions
 from orbitmq.store import positions
 from orbitmq.store.layout import StoreLayout
 from orbitmq.tables import extents
-from orbitmq.tables.extents import Snapshot
+from orbitmq.tables.extents import AWAY_S, Snapshot
 from orbitmq.tables.selection import APPENDED
 
-AWAY_S = 60.0  # a broker that is restarted is back by then, its recovery included
 # Errors that occur when a broker dies or starts. While it recovers a store, the files may be half made, or gone since they were
 # listed.
 _PASSING = (BrokerError, TimedOut, OSError, StoreSettingsError)

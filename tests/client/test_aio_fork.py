@@ -67,7 +67,7 @@ async def use(held: Held) -> list[bytes]:
     got: list[bytes] = []
     await client.create_topic("letters", 1)
     sent = await producer.send("orders", b"after", durability="flushed")
-    while not got or got[-1] != b"after":
+    while (await consumer.position())["orders", 0] <= sent.offset:  # another process may have sent the same body
         got += await consumer.poll_bodies(100, WATCHDOG_S)
     assert (await consumer.position())["orders", 0] == sent.offset + 1
     await consumer.seek("orders", 0, sent.offset)

@@ -12,7 +12,8 @@ import pytest
 from orbitmq.errors import BrokerNotRunning
 from orbitmq.spark.source.options import parse
 from orbitmq.spark.stream.reader import OrbitStreamReader
-from orbitmq.spark.stream.store import AWAY_S, StreamStore
+from orbitmq.spark.stream.store import StreamStore
+from orbitmq.tables.extents import AWAY_S
 from tests.trees import small_broker
 
 pytestmark = pytest.mark.pyspark
