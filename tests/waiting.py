@@ -15,6 +15,8 @@ WATCHDOG_S = 240.0  # the start of a JVM can take more than a minute on a machin
 LOOK_MS = 2
 # Whoever waits leaves the processor to those that it waits for: between two looks passes so many times what a look takes.
 PATIENCE = 9
+# The longer it has waited, the less a look more matters: it comes at most this part of the time too late.
+LATE = 1 / 20
 PAUSE_MS = 50  # at most
 
 
@@ -25,15 +27,15 @@ class Stuck(AssertionError):
 def until(condition: Callable[[], Any], what: str = "what the test is about", *, look_ms: int = LOOK_MS) -> Any:
     """Waits for a condition, and returns what it found. look_ms: between two quick looks; 0: whenever the processor
     is free. Raises: Stuck."""
-    begun = time.monotonic()
+    first = begun = time.monotonic()
     deadline = begun + WATCHDOG_S
     while not (found := condition()):
         looked = time.monotonic()
         if looked > deadline:
             raise Stuck(f"waited {WATCHDOG_S:g} s for {what}")
         if look_ms:
-            took_ms = (looked - begun) * 1000
-            select.poll().poll(max(look_ms, min(PATIENCE * took_ms, PAUSE_MS)))
+            pause_s = max(PATIENCE * (looked - begun), LATE * (looked - first))
+            select.poll().poll(max(look_ms, min(pause_s * 1000, PAUSE_MS)))
             begun = time.monotonic()
         else:
             os.sched_yield()
@@ -42,11 +44,12 @@ def until(condition: Callable[[], Any], what: str = "what the test is about", *,
 
 async def until_in_loop(condition: Callable[[], Any], what: str = "what the test is about") -> Any:
     """The same in a coroutine, whose event loop goes on meanwhile."""
-    deadline = time.monotonic() + WATCHDOG_S
+    first = time.monotonic()
     while not (found := condition()):
-        if time.monotonic() > deadline:
+        waited_s = time.monotonic() - first
+        if waited_s > WATCHDOG_S:
             raise Stuck(f"waited {WATCHDOG_S:g} s for {what}")
-        await asyncio.sleep(0)
+        await asyncio.sleep(min(LATE * waited_s, PAUSE_MS / 1000))
     return found
 
 
