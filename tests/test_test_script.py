@@ -19,7 +19,7 @@ from tests.waiting import Stuck
 
 ROOT = Path(__file__).resolve().parent.parent
 CORES = len(os.sched_getaffinity(0))
-WORKERS = min(2 * CORES, CORES + 4)
+WORKERS = min(3 * CORES, CORES + 4)
 
 # $FAILING is a pattern of the arguments that fail. At a named pipe "gate" two runs of pytest meet, which is possible only if
 # they run at the same time.

@@ -9,7 +9,7 @@ import pytest
 
 import orbitmq.aio
 from orbitmq import errors
-from tests.trees import small_broker
+from tests.trees import indexed, small_broker
 
 
 def test_many_tasks_send_batches(tmp_path: Path) -> None:
@@ -42,6 +42,7 @@ def test_many_tasks_send_batches(tmp_path: Path) -> None:
         broker.create_topic("b", queues=2)
         stored = asyncio.run(work(broker.name))
         assert stored == sum(1 for number in range(100) if number % 3 and number != 1)
+        indexed(broker)
         queues = [queue for topic in broker.status().topics if topic.name == "a" for queue in topic.queues]
         assert sum(queue.max_offset for queue in queues) == stored
 
