@@ -88,6 +88,7 @@ def of_store(path: str | Path, *, read: str = FLUSHED, wait: bool = True) -> Sna
     """What the store at `path` holds; asks its broker if one runs. read, wait: as in of_broker.
 
     Raises: SettingError: there is no store. StoreVersion; StoreSettingsError: a ConsumeQueue file has another length.
+        BrokerNotRunning: its broker is still starting, and may not have filled all queues again.
     """
     layout = StoreLayout.at(path)
     if not layout.commitlog.is_dir():
@@ -98,11 +99,21 @@ def of_store(path: str | Path, *, read: str = FLUSHED, wait: bool = True) -> Sna
             option="path",
             value=str(path),
         )
-    if _runs(layout):
-        try:
-            return _published(read, wait, store=layout.root)
-        except (BrokerError, NoPermission):
-            pass  # it stopped between the two looks, or this user may not use it: the files contain everything
+    if not _runs(layout):
+        found = _of_files(layout, read, wait)
+        if not _runs(layout):
+            return found
+    try:
+        return _published(read, wait, store=layout.root)
+    except BrokerNotRunning as error:
+        if error.starting:
+            raise  # recovery may have taken something out of the queues that comes again
+    except (BrokerError, NoPermission):
+        pass  # it stopped between the two looks, or this user may not use it: the files contain everything
+    return _of_files(layout, read, wait)
+
+
+def _of_files(layout: StoreLayout, read: str, wait: bool) -> Snapshot:
     sizes = _sizes(layout)
     times = rising.trusted(layout)  # before the queues: everything below it later was this broker's as well
     return Snapshot(layout.root, *sizes, None, _on_disk(layout, *sizes, _trusted(layout, read, wait)), times)

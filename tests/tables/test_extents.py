@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import os
 import struct
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from orbitmq.client import client
 from orbitmq.errors import BrokerNotRunning, SettingError
+from orbitmq.shm import runtime
 from orbitmq.shm.file_id import FileId
 from orbitmq.shm.runtime import Description
 from orbitmq.store import broker_file, positions
@@ -69,6 +73,30 @@ def test_a_dead_broker_is_not_asked(stored: StoredTopics) -> None:
     broker_file.write(layout, gone, FileId.of(layout.lock))
     assert broker_file.read(layout) == gone
     assert extents.of(stored.root).broker is None
+
+
+def test_a_starting_broker_may_lack_something(stored: StoredTopics, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its recovery takes out of the queues what it writes again, so the files are no answer; not even if it began to start
+    while they were read."""
+    layout = StoreLayout.at(stored.root)
+    layout.own.mkdir(exist_ok=True)
+    layout.lock.write_text("lock")
+    mine = os.getpid()
+    ticks = runtime.start_ticks(mine)
+    assert ticks is not None
+    begun = Description("begun", mine, ticks, str(layout.root), 0, "0", runtime.boot_id(), str(stored.root))
+    on_disk = extents._on_disk
+
+    def starts_meanwhile(*given: Any) -> extents.Extents:
+        broker_file.write(layout, begun, FileId.of(layout.lock))
+        return on_disk(*given)
+
+    monkeypatch.setattr(extents, "_on_disk", starts_meanwhile)
+    monkeypatch.setattr(client, "connect", partial(client.connect, timeout=0.05))
+    for _ in range(2):
+        with pytest.raises(BrokerNotRunning, match="still starting") as caught:
+            extents.of(stored.root)
+        assert caught.value.starting
 
 
 def test_a_folder_without_a_store_does_not_hide_a_broker(
