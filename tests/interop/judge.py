@@ -10,6 +10,7 @@ from pathlib import Path
 
 from tests.interop.jvm import QUICK, WITHOUT_KEYS, JudgeError, Jvm
 from tests.interop.toolchain import SOURCES, Toolchain
+from tests.waiting import until
 
 __all__ = ["Files", "Judge", "JudgeError"]
 
@@ -78,6 +79,8 @@ class Judge(Jvm):
             "indexEntries": files.index_entries,
             "messageMax": min(4 << 20, files.log_file_size // 2),
         }
+        # RocketMQ's broker says that it has stopped a moment before it gives its ports back.
+        until(lambda: _all_free(self._ports["port"]), "the ports of the last broker to be free")
         said = {**sizes, **key, **self._ports}
         self.ask("start", store=str(store), messageIndexSafe=index_safe, transactionTimeOut=check_ms, **said)
         self.running = True
@@ -122,9 +125,14 @@ def free_ports(*, usual: bool = True) -> dict[str, int]:
     """
     chosen = random.Random()
     candidates = [*([USUAL_PORT] if usual else []), *(chosen.randrange(20_000, 30_000) for _ in range(100))]
-    port = next(port for port in candidates if all(map(_free, (port - 2, port, port + 1))))
+    port = next(filter(_all_free, candidates))
     names = next(names for names in candidates[1:] if abs(names - port) > 2 and _free(names))
     return {"port": port, "haPort": port + 1, "namesPort": names}
+
+
+def _all_free(port: int) -> bool:
+    """This port of a broker's, and its neighbours."""
+    return all(map(_free, (port - 2, port, port + 1)))
 
 
 def _free(port: int) -> bool:
