@@ -57,7 +57,8 @@ class DeadLetters(Shown):
             redriven: False: only those that were not sent again; True: only those that were; None: both.
             most: how many at most; None: all.
 
-        Raises: SettingError: `most` is below 1. CorruptRecord: one of them is damaged. BrokerNotRunning.
+        Raises: SettingError: `most` is below 1. CorruptRecord: one of them is damaged. BrokerNotRunning. TimedOut: reput is
+            behind the log's end, and does not say that it cannot go on, as on a full disk: then the list has what is there.
         """
         most = most_or_all(most, f"list the dead letters of the group {self.group!r}")
         if redriven is not None:

@@ -31,7 +31,8 @@ class DelayAdministration:
             most: how many at most; None: all, which takes a second and some memory for each 200,000.
 
         Raises: TopicNameError; UnknownTopic: nothing waits for it, and it does not exist; SettingError: `most` is below 1.
-            CorruptRecord: one of them is damaged. TimedOut: reput is behind the log's end. BrokerNotRunning.
+            CorruptRecord: one of them is damaged. TimedOut: reput is behind the log's end, and does not say that it cannot go
+            on, as on a full disk: then the list has what is there. BrokerNotRunning.
         """
         with means(doing := "list delayed messages"):
             from orbitmq.client.delayed import delayed_messages

@@ -36,7 +36,8 @@ class TransactionAdministration:
             group: only those of this producer group.
 
         Raises: CorruptRecord: one of the half messages is damaged. BrokerNotRunning. GroupNameError. TimedOut: the
-            broker has just started, and does not know it yet; or reput is behind the log's end.
+            broker has just started, and does not know it yet; or reput is behind the log's end, and does not say that it
+            cannot go on, as on a full disk: then the list has what is there.
         """
         from orbitmq.client.group_name import check_producer_group
 

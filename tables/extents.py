@@ -142,11 +142,8 @@ def of_queue(root: str, topic: str, queue: int, log_file_size: int, queue_file_u
 
 def is_filling(root: str) -> bool:
     """False if a broker runs on the store and has filled all of its queues. True also if this user may not know."""
-    try:
-        description = broker_file.read(StoreLayout.at(root))
-    except NoPermission:
-        return True
-    return description is None or description.generation == 0 or not runtime.lives(description)
+    broker = _broker(StoreLayout.at(root))
+    return broker is None or broker.generation == 0
 
 
 def _wait_for_reput(name: str, attachment: Attachment) -> None:
@@ -209,12 +206,17 @@ def _sizes(layout: StoreLayout) -> tuple[int, int]:
 
 
 def _runs(layout: StoreLayout) -> bool:
-    """True if a broker runs on the store, as far as this user can see."""
+    """True if a broker runs on the store, or starts, as far as this user can see."""
+    return _broker(layout) is not None
+
+
+def _broker(layout: StoreLayout) -> runtime.Description | None:
+    """The broker that runs on the store, or starts; None also if this user may not know."""
     try:
         description = broker_file.read(layout)
     except NoPermission:
-        return False
-    return description is not None and runtime.lives(description)
+        return None
+    return description if description is not None and runtime.lives(description) else None
 
 
 def _on_disk(layout: StoreLayout, log_file_size: int, queue_file_units: int, log_end: int) -> Extents:
