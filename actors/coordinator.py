@@ -23,6 +23,7 @@ from orbitmq.actors.door import Door
 from orbitmq.actors.group_clock import GroupClock
 from orbitmq.actors.group_commits import CommitTable
 from orbitmq.actors.group_registry import GroupRegistry
+from orbitmq.actors.later import Later
 from orbitmq.actors.offsets import Offsets
 from orbitmq.actors.operations import Operations
 from orbitmq.actors.pages import PAGE_COORDINATOR
@@ -44,6 +45,8 @@ QUESTIONS_A_TURN = 16
 SETTLE_S = 0.002
 SETTLE_SLOWLY_S = 0.1
 BURY_S = 1.0
+# How long a question waits for another process: less than clients wait for an answer, by default.
+LATER_S = 2.0
 
 
 class Coordinator(Actor):
@@ -68,7 +71,12 @@ class Coordinator(Actor):
         self.groups.sessions = self.sessions
         self._group_clock = GroupClock(self.groups, self.sessions)
         self.work = WorkRegistry(
-            tree, self.topics, self.offsets, self.groups, lambda slot, epoch: self.sessions.mapped(slot, epoch) is not None
+            tree,
+            self.topics,
+            self.offsets,
+            self.groups,
+            lives=lambda slot, epoch: self.sessions.mapped(slot, epoch) is not None,
+            stays=self.sessions.stays,
         )
         self.operations = Operations(tree, self.topics, self.sessions, self.groups, self.offsets, self.work)
         changed = self.topics.load()
@@ -84,6 +92,7 @@ class Coordinator(Actor):
             self.sessions.close(session)
         self._look_again_s = SETTLE_S
         self._busy: set[Peer] = set()  # their questions must wait for others' turns
+        self._late: set[Peer] = set()  # their first questions wait for another process
         self._complaints = Complaints()
         # Offsets that wait for the log below them to be on disk: (offsets, the log's end when they were taken).
         self._pending: tuple[config.Offsets, int] | None = None
@@ -126,8 +135,8 @@ class Coordinator(Actor):
     # ---- the loop
 
     def _serve(self, timeout: float) -> int:
-        ready = self._selector.select(0 if self._busy else timeout)
-        busy, self._busy = self._busy, set()
+        ready = self._selector.select(0 if self._busy else min(timeout, SETTLE_S) if self._late else timeout)
+        busy, self._busy, self._late = self._busy | self._late, set(), set()
         for key, happened in ready:
             current = self._selector.get_map().get(key.fd)
             if current is None or current.data is not key.data:
@@ -152,22 +161,32 @@ class Coordinator(Actor):
             for _ in range(QUESTIONS_A_TURN):
                 if peer.waits_to_send or not peer.questions:
                     break
-                self._answer(peer, peer.questions.popleft())
+                if not self._answer(peer, peer.questions[0]):
+                    self._late.add(peer)
+                    break
+                peer.questions.popleft()
         except (OrbitError, OSError) as error:
             # A peer that breaks the protocol loses its connection, and nobody else notices.
             self._complaints.say(f"process {peer.pid}: {error}")
             self._drop(peer)
             return
-        if peer.questions and not peer.waits_to_send:
+        if peer.questions and not peer.waits_to_send and peer not in self._late:
             self._busy.add(peer)
         self._selector.modify(peer.socket, selectors.EVENT_WRITE if peer.waits_to_send else selectors.EVENT_READ, peer)
 
-    def _answer(self, peer: Peer, question: dict[str, Any]) -> None:
+    def _answer(self, peer: Peer, question: dict[str, Any]) -> bool:
+        """False: not yet; ask again soon."""
         number = question.get("id", 0)
         try:
             value, descriptors = self.operations.perform(peer, question)
             crash_point("coordinator_performed")
-        except Exception as error:
+        except Exception as raised:
+            error = raised
+            if isinstance(error, Later):
+                peer.late_at = peer.late_at or time.monotonic() + LATER_S
+                if time.monotonic() < peer.late_at:
+                    return False
+                error = error.error
             if not isinstance(error, OrbitError):
                 operation = str(question.get("op"))[:80]
                 events.error(f"could not answer {operation!r} of process {peer.pid}: {error!r}", error)
@@ -175,6 +194,8 @@ class Coordinator(Actor):
         else:
             peer.answer({"id": number, "ok": value}, descriptors)
             crash_point("coordinator_answered")
+        peer.late_at = None
+        return True
 
     def _drop(self, peer: Peer) -> None:
         """The end of a connection does not end its sessions: the client may come back, and a forked process may hold the socket

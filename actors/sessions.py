@@ -187,6 +187,10 @@ class Sessions:
         session = self._sessions.get(slot)
         return session if session is not None and session.epoch == epoch else None
 
+    def stays(self, slot: int, epoch: int) -> bool:
+        """Whether the session is there and its end has not begun."""
+        return slot not in self._closing and self.mapped(slot, epoch) is not None
+
     def close(self, session: Session) -> None:
         """Begins the end of a session. Calling it again changes nothing, also when it is over."""
         if session.slot in self._closing or self._sessions.get(session.slot) is not session:

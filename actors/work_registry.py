@@ -17,6 +17,7 @@ from orbitmq.actors.caller import Caller
 from orbitmq.actors.group_configs import TRIES_MAX
 from orbitmq.actors.group_registry import GroupRegistry
 from orbitmq.actors.groups import EARLIEST, FROM_LAST, LATEST, check_group_name
+from orbitmq.actors.later import Later
 from orbitmq.actors.offsets import Offsets
 from orbitmq.actors.sessions import Session
 from orbitmq.actors.topic_registry import TopicRegistry
@@ -39,17 +40,19 @@ RETRY, DEAD = "%RETRY%", "%DLQ%"  # before the group's name: its topics for what
 
 
 class WorkRegistry:
-    """lives: whether a session of this slot and epoch still has its slot."""
+    """lives: whether a session of this slot and epoch still has its slot; stays: and its end has not begun."""
 
     def __init__(
-        self, tree: Tree, topics: TopicRegistry, offsets: Offsets, groups: GroupRegistry, lives: Callable[[int, int], bool]
-    ) -> None:
+        self, tree: Tree, topics: TopicRegistry, offsets: Offsets, groups: GroupRegistry, *,
+        lives: Callable[[int, int], bool], stays: Callable[[int, int], bool],
+    ) -> None:  # fmt: skip
         self._tree = tree
         self._layout = tree.settings.layout
         self._topics = topics
         self._offsets = offsets
         self._groups = groups
         self._lives = lives
+        self._stays = stays
         self._plan: dict[str, PlannedGroup] = {}
         self._behind = False  # the plan's file says less than we know
         self._parting_at = 0.0  # groups without workers are not looked at before then
@@ -93,7 +96,8 @@ class WorkRegistry:
         """Makes the session a worker of the group. Asking again for the same changes nothing. asked: what it wants.
 
         Raises: GroupNameError, UnknownTopic, SettingError, Full; GroupInUse: the group has consumers, or workers with another
-            order or another filter; NoPermission: the group is another user's, or the store is read-only; StoreFull.
+            order or another filter; Later: such workers have closed, and are about to be gone; NoPermission: the group is
+            another user's, or the store is read-only; StoreFull.
         """
         check_group_name(name)
         self._check(name, topics, start, in_hand, visibility_ms, max_tries)
@@ -113,10 +117,14 @@ class WorkRegistry:
         before = self._plan.get(name)
         key = (session.slot, session.epoch)
 
-        def is_other(each: PlannedWorker) -> bool:
-            return (each.slot, each.epoch) != key and self._lives(each.slot, each.epoch)
+        def other(still: Callable[[int, int], bool]) -> Callable[[PlannedWorker], bool]:
+            return lambda each: (each.slot, each.epoch) != key and still(each.slot, each.epoch)
 
-        check_same(name, before, wanted, asked, is_other)
+        try:
+            check_same(name, before, wanted, asked, other(self._lives))
+        except GroupInUse as error:
+            check_same(name, before, wanted, asked, other(self._stays))
+            raise Later(error) from None
         group = PlannedGroup(_opening()) if before is None else replace(before)
         group.paused, group.key_ordered, group.queue_ordered = self._groups.paused(name), key_ordered, queue_ordered
         filtered = wanted
@@ -178,7 +186,8 @@ class WorkRegistry:
                     )
 
     def _check_order(self, name: str, key_ordered: object, queue_ordered: object) -> None:
-        """Raises: SettingError; GroupInUse: messages of one key, or of one queue, would be in two hands."""
+        """Raises: SettingError; GroupInUse: messages of one key, or of one queue, would be in two hands; Later: all others
+        have closed."""
         for setting, value in (("key_ordered", key_ordered), ("queue_ordered", queue_ordered)):
             if not isinstance(value, bool):
                 text = f"cannot work in the group {name!r} with {setting} {value!r}: it is neither True nor False"
@@ -198,7 +207,7 @@ class WorkRegistry:
         if not others:
             return
         pids = sorted({worker.pid for worker in others})
-        raise GroupInUse(
+        error = GroupInUse(
             f"cannot work in the group {name!r} with {setting} {mine}: its {len(others)} "
             f"worker{'s' if len(others) > 1 else ''}, of process {', '.join(map(str, pids[:5]))}, came with "
             f"{setting} {theirs}",
@@ -207,6 +216,7 @@ class WorkRegistry:
             members=len(others),
             pids=pids,
         )
+        raise error if any(self._stays(worker.slot, worker.epoch) for worker in others) else Later(error)
 
     def _with_retries(self, name: str, topics: list[str]) -> list[str]:
         """All workers of a group take its retries."""
@@ -348,9 +358,12 @@ class WorkRegistry:
         return bool(group.workers)
 
     def refuse_while_working(self, name: str, doing: str) -> None:
-        """Raises: GroupInUse: the group has workers."""
+        """Raises: GroupInUse: the group has workers; Later: all of them have closed, and the dispatcher takes their last
+        answers."""
         if self.collect_of(name):
-            raise self._in_use(name, doing, "worker", [worker.pid for worker in self._plan[name].workers])
+            workers = self._plan[name].workers
+            error = self._in_use(name, doing, "worker", [worker.pid for worker in workers])
+            raise error if any(self._stays(worker.slot, worker.epoch) for worker in workers) else Later(error)
 
     def hand_over(self, name: str) -> None:
         """The group goes on where its offsets say: it gets consumers, or was moved or deleted. Raises: OSError."""

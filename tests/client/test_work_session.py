@@ -6,11 +6,14 @@ each test.
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,7 +26,7 @@ from orbitmq.client.worker_settings import IN_HAND_MAX
 from orbitmq.native._core import lib
 from orbitmq.store.layout import StoreLayout
 from tests.client.work_takes import collect, fill, lag, number
-from tests.trees import small_broker
+from tests.trees import actors, small_broker
 from tests.waiting import WATCHDOG_S, until
 
 
@@ -228,13 +231,11 @@ def test_a_group_has_one_kind_of_members(broker: orbitmq.Broker, name: str) -> N
             broker.consumer(name, [name])
         with pytest.raises(errors.GroupInUse):
             broker.delete_group(name)
-    until(lambda: not broker.status().sessions, "the worker's session to be gone")
     with broker.consumer(name, [name], start="earliest") as consumer:
         assert [int(bytes(each.body)) for each in consumer.poll_batch(3, timeout=WATCHDOG_S)] == [4, 5, 6]
         consumer.commit()
         with pytest.raises(errors.GroupInUse, match="1 consumer"):
             broker.work_session(name, [name])
-    until(lambda: not broker.status().sessions, "the consumer's session to be gone")
     with broker.work_session(name, [name]) as worker:
         assert [number(each) for each in collect(worker, 3)] == [7, 8, 9]
 
@@ -244,14 +245,61 @@ def test_reset_and_delete(broker: orbitmq.Broker, name: str) -> None:
     with broker.work_session(name, [name]) as worker:
         worker.ack(collect(worker, 10))
         assert worker.settled(WATCHDOG_S) == []
-    until(lambda: not broker.status().sessions, "the worker's session to be gone")
     broker.reset_group(name, 6)
     with broker.work_session(name, [name]) as worker:
         assert [number(each) for each in collect(worker, 4)] == [6, 7, 8, 9]
-    until(lambda: not broker.status().sessions, "the worker's session to be gone")
     broker.delete_group(name)
     with broker.work_session(name, [name]) as worker:
         assert number(collect(worker, 1)[0]) == 0
+
+
+@pytest.mark.parametrize("wanted", ["delete", "consume", "order", "filter"])
+def test_right_after_the_last_worker(broker: orbitmq.Broker, name: str, wanted: str) -> None:
+    """Goal: who has closed the last worker may do at once what its group refuses while it has any. Method: the dispatcher has
+    to take the last answers, and is stopped meanwhile."""
+    fill(broker, name, 3, queues=1)
+    worker = broker.work_session(name, [name])
+    worker.ack(collect(worker, 1))
+
+    def do() -> None:
+        if wanted == "delete":
+            broker.delete_group(name)
+        elif wanted == "consume":
+            broker.consumer(name, [name]).close()
+        else:
+            how: dict[str, Any] = {"key_ordered": True} if wanted == "order" else {"tags": "a"}
+            broker.work_session(name, [name], **how).close()
+
+    with pytest.raises(errors.GroupInUse):
+        do()
+    dispatcher = actors(broker)["dispatcher"].pid
+    os.kill(dispatcher, signal.SIGSTOP)
+    try:
+        worker.close()
+        with ThreadPoolExecutor() as pool:
+            done = pool.submit(do)
+            with orbitmq.connect(broker.name) as other:  # the others are served meanwhile
+                assert [each.name for each in other.topics() if each.name == name] == [name]
+            assert not done.done()
+            os.kill(dispatcher, signal.SIGCONT)
+            done.result(WATCHDOG_S)
+    finally:
+        os.kill(dispatcher, signal.SIGCONT)
+
+
+def test_a_worker_that_does_not_end(broker: orbitmq.Broker, name: str) -> None:
+    """Goal: nobody waits for ever for a dispatcher that hangs. Method: it is stopped for as long as that."""
+    fill(broker, name, 3, queues=1)
+    worker = broker.work_session(name, [name])
+    dispatcher = actors(broker)["dispatcher"].pid
+    os.kill(dispatcher, signal.SIGSTOP)
+    try:
+        worker.close()
+        with pytest.raises(errors.GroupInUse, match="1 worker"):
+            broker.delete_group(name)
+    finally:
+        os.kill(dispatcher, signal.SIGCONT)
+    broker.delete_group(name)
 
 
 def test_what_was_handed_out_before_a_reset(broker: orbitmq.Broker, name: str) -> None:

@@ -146,7 +146,8 @@ BEFORE = {
 def strike(load: Load, point: str, part: str, passage: int = 1) -> int:
     """Makes a process die at the point, and repairs everything. Returns which one died. Raises: Stuck: no process passed it."""
     began = time.monotonic()
-    load.plan.arm(*BEFORE.get(point, ()), point, passage=passage)
+    before = BEFORE.get(point, ())
+    load.plan.arm(*before, point, passage=passage)
     provocations = _provocations(load, point, part)
     pause = _pause(point, part)
     provoke_at = time.monotonic() + pause
@@ -161,6 +162,8 @@ def strike(load: Load, point: str, part: str, passage: int = 1) -> int:
             provoke_at = time.monotonic() + pause
         elif not victim and time.monotonic() >= provoke_at:
             if load.repaired():
+                if before:  # what they have left was perhaps of no use: whom it was about was gone
+                    load.plan.arm(*before, point, passage=passage)
                 next(provocations)()
             provoked = True
             # Longer each time: on a busy machine no process gets far enough between two kills.

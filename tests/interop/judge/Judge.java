@@ -538,6 +538,8 @@ public final class Judge {
                 SendResult result = sender.sendMessageInTransaction(message(topic, letters.getJSONObject(i)), null);
                 require(result.getSendStatus() == SendStatus.SEND_OK, "to send: " + result);
             }
+            // An answer comes behind what this connection has sent before: the ends, which a shutdown would drop.
+            sender.maxOffset(new MessageQueue(topic, BROKER, 0));
         } finally {
             sender.shutdown();
         }
