@@ -13,11 +13,13 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 
 bool writer_commits_open(struct writer *writer)
 {
     struct writer_commits *commits = &writer->commits;
-    commits->now = aligned_alloc(_Alignof(struct commit_table), sizeof *commits->now);
+    void *memory = mmap(NULL, sizeof *commits->now, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    commits->now = memory == MAP_FAILED ? NULL : memory; /* zeros, whose pages have no memory until somebody writes there */
     commits->made = malloc(WRITER_COMMITS_MAX * sizeof *commits->made);
     if (!commits->now || !commits->made)
         return false;
@@ -27,7 +29,8 @@ bool writer_commits_open(struct writer *writer)
 
 void writer_commits_close(struct writer *writer)
 {
-    free(writer->commits.now);
+    if (writer->commits.now)
+        munmap(writer->commits.now, sizeof *writer->commits.now);
     free(writer->commits.made);
 }
 

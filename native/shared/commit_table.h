@@ -37,7 +37,7 @@ bool commit_table_set(struct commit_table *table, const struct commit_key *key, 
 /* True if there is room for so many keys more. */
 bool commit_table_room(const struct commit_table *table, uint32_t keys);
 
-/* A copy, for nobody but its owner. */
+/* A copy, for nobody but its owner. to: zeros, or a copy made before. */
 void commit_table_copy(struct commit_table *to, const struct commit_table *from);
 
 #endif

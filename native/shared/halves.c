@@ -65,9 +65,11 @@ void halves_begin(struct halves *halves, uint64_t floor, uint64_t next)
 {
     if (next - floor > HALVES_SPAN) /* of more than there are places for, the oldest count as settled */
         floor = next - HALVES_SPAN;
-    /* relaxed, both: nobody else looks before the writer is ready */
+    /* relaxed, all: nobody else looks before the writer is ready */
     atomic_store_explicit(&halves->floor, floor, memory_order_relaxed);
-    for (uint64_t i = 0; i < HALVES_SPAN / HALVES_WORD; i++)
+    /* Of a fresh control block all places are clear, and to look at them would give memory to each page of them. */
+    const bool fresh = atomic_load_explicit(&halves->known, memory_order_relaxed) == 0;
+    for (uint64_t i = 0; !fresh && i < HALVES_SPAN / HALVES_WORD; i++)
         if (atomic_load_explicit(&halves->words[i], memory_order_relaxed))
             atomic_store_explicit(&halves->words[i], 0, memory_order_relaxed);
     atomic_store_explicit(&halves->known, next, memory_order_release); /* as in halves_extend [Z1] */

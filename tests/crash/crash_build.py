@@ -11,6 +11,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
@@ -31,7 +32,8 @@ OF_EXPORT = {"export_folder", "export_run_log", "export_parquet_file", "export_s
 OF_REDRIVE = {"redrive"}
 
 
-def points() -> dict[str, str]:
+@cache
+def points() -> Mapping[str, str]:
     """Every point by name, in the order of files and lines, with the part that it belongs to."""
     found: dict[str, str] = {}
     for pattern in SOURCES:

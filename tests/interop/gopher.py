@@ -43,8 +43,10 @@ def build(go: str, sources: Path, folder: Path) -> None:
         "CGO_ENABLED": "0",
         "GOFLAGS": "-mod=readonly -buildvcs=false -trimpath",
         "GOTOOLCHAIN": "local",
+        # Not optimised, as it does little, and without garbage collection in the compiler: a third less to compute.
+        "GOGC": "off",
     }
-    command = [go, "build", "-ldflags=-s -w", "-o", str(folder / "gopher"), "."]
+    command = [go, "build", "-gcflags=all=-N -l -dwarf=false", "-ldflags=-s -w", "-o", str(folder / "gopher"), "."]
     try:
         done = subprocess.run(
             command, cwd=sources, env=environment, capture_output=True, text=True, timeout=BUILD_S, check=False
