@@ -19,6 +19,7 @@ from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+from orbitmq.client import argument
 from orbitmq.client.aside import Worker, aside_or_here, running_loop
 from orbitmq.client.consumer import ARROW_BYTES, BODIES_BYTES, Consumer
 from orbitmq.client.consumer_session import Events
@@ -134,7 +135,7 @@ class AsyncConsumer(Shown):
         self._check_callback()
         self._taking = True
         try:
-            deadline = _deadline(timeout)
+            deadline = argument.deadline(timeout, "wait for messages")
             while not await self._wait(deadline):
                 if deadline is not None and time.monotonic() >= deadline:
                     return False
@@ -244,7 +245,7 @@ class AsyncConsumer(Shown):
     async def _taken(self, take: Callable[[], _Result], timeout: float | None, good: Callable[[_Result], bool]) -> _Result:
         """Returns what `take`, which does not wait, gives: as soon as that is good, or when the time is over."""
         self._check_callback()
-        deadline = _deadline(timeout)
+        deadline = argument.deadline(timeout, "wait for messages")
         self._taking = True
         try:
             while True:
@@ -304,10 +305,6 @@ class AsyncCommitting:
 
 def _is_message(found: Message | None) -> bool:
     return found is not None
-
-
-def _deadline(timeout: float | None) -> float | None:
-    return None if timeout is None else time.monotonic() + timeout
 
 
 def _forked() -> None:

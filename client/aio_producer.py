@@ -16,6 +16,7 @@ from typing import Any, Self, TypeVar
 
 from orbitmq.client.aio_atomic_batch import AsyncAtomicBatch
 from orbitmq.client.aio_transaction import AsyncTransaction
+from orbitmq.client.argument import seconds
 from orbitmq.client.aside import aside, aside_or_here, running_loop
 from orbitmq.client.atomic_batch import Given
 from orbitmq.client.body import BatchKeys, BatchProperties, Bodies, Body
@@ -348,7 +349,7 @@ class AsyncProducer(Shown):
             await self.close()
 
     def _limit(self, timeout: float | None) -> float:
-        return self._producer.timeout if timeout is None else timeout
+        return self._producer.timeout if timeout is None else seconds(timeout, "wait", or_none=True)
 
     async def _open(self, limit: asyncio.Timeout | None = None) -> None:
         """Opens a session after a fork, or after the broker's death, without blocking the event loop. If a call waits for room

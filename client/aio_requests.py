@@ -9,10 +9,11 @@ from functools import partial
 from typing import Any
 
 from orbitmq.client.aio_producer import AsyncProducer
+from orbitmq.client.argument import FOR_EVER_S
 from orbitmq.client.aside import aside, running_loop
 from orbitmq.client.body import Body
 from orbitmq.client.call_producer import CallProducer, message_max_for
-from orbitmq.client.calls import FOR_EVER_S, SOON_S, Calls, calls_of, unanswered
+from orbitmq.client.calls import SOON_S, Calls, calls_of, unanswered
 from orbitmq.client.client import Client
 from orbitmq.client.job import check_seconds
 from orbitmq.client.message import Message

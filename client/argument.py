@@ -6,14 +6,16 @@ an error that names no argument, or would count as something else: every text is
 from __future__ import annotations
 
 import math
+import time
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from operator import index
-from typing import SupportsIndex
+from typing import SupportsFloat, SupportsIndex
 
 from orbitmq.errors import SettingError, TopicNameError
 from orbitmq.store.index_file import TIME_END
 
+FOR_EVER_S = 1e9  # what no clock of a wait refuses; a longer timeout is as good as this
 WHOLE_MAX = 2**63 - 1  # what a question to the broker can carry
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -67,11 +69,27 @@ def most_or_all(value: object, doing: str) -> int | None:
     return number
 
 
-def check_timeout(value: object, doing: str) -> None:
-    """Raises: SettingError: neither None nor a number of seconds. One below 0 is over at once."""
-    if value is not None and (not isinstance(value, int | float) or isinstance(value, bool) or math.isnan(value)):
-        text = f"could not {doing} with timeout={value!r:.100}: it is a number of seconds, or None"
-        raise SettingError(text, setting="timeout", value=value)
+def seconds(value: object, doing: str, *, setting: str = "timeout", or_none: bool = False) -> float:
+    """The value as a float that each clock takes: what is longer than FOR_EVER_S is as long as that, and what is below 0 is
+    over at once. or_none: how the error says it; the caller has looked for None.
+
+    Raises: SettingError: no number of seconds."""
+    if type(value) in (float, int) and -1 <= value <= FOR_EVER_S:  # type: ignore[operator] # the usual ones, quickly
+        return float(value)  # type: ignore[arg-type]
+    if isinstance(value, SupportsFloat) and not isinstance(value, bool | str):
+        try:
+            number = float(value)
+        except OverflowError:  # an int that no float holds
+            number = math.inf if isinstance(value, int) and value > 0 else -1.0
+        if not math.isnan(number):
+            return max(-1.0, min(number, FOR_EVER_S))
+    text = f"could not {doing} with {setting}={value!r:.100}: it is a number of seconds{', or None' if or_none else ''}"
+    raise SettingError(text, setting=setting, value=value)
+
+
+def deadline(timeout: float | None, doing: str) -> float | None:
+    """When the time is over, by time.monotonic(); None: never. Raises: SettingError: neither None nor a number of seconds."""
+    return None if timeout is None else time.monotonic() + seconds(timeout, doing, or_none=True)
 
 
 def check_topic_type(name: object) -> None:

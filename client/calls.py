@@ -7,6 +7,7 @@ import threading
 import time
 from typing import Any
 
+from orbitmq.client.argument import FOR_EVER_S
 from orbitmq.client.body import Body
 from orbitmq.client.call import Call, CallTable
 from orbitmq.client.call_producer import CallProducer, message_max_for
@@ -24,7 +25,6 @@ from orbitmq.shm.topic_table import TopicTable
 # If the reply comes so soon, nobody waits for the receipt of the request: that would be one more wake-up. If it does not, the
 # receipt says whether the request was stored at all.
 SOON_S = 0.02
-FOR_EVER_S = 1e9  # what no clock of a wait refuses; a longer timeout is as good as this
 
 
 class Calls:

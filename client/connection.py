@@ -26,6 +26,7 @@ from contextlib import closing, suppress
 from typing import Any, NamedTuple, NoReturn, TypeVar
 
 from orbitmq.client.absence import Absence, given_up
+from orbitmq.client.argument import FOR_EVER_S, seconds
 from orbitmq.client.attachment import Attachment
 from orbitmq.client.bell import Bell
 from orbitmq.client.opened_session import Note, closing_of, session_handle
@@ -69,7 +70,7 @@ class Connection:
 
     def __init__(self, whereabouts: Whereabouts, timeout: float, wait: float = 0.0) -> None:
         self._whereabouts = whereabouts
-        self.timeout = timeout
+        self.timeout = seconds(timeout, "connect")
         self.wait = wait
         self._turns = Turns()
         self._attachment: Attachment | None = None
@@ -416,8 +417,8 @@ def _doing(operation: str) -> str:
 
 def checked_wait(wait: float) -> float:
     """Raises: SettingError: this is not a number of seconds."""
-    if isinstance(wait, int | float) and wait >= 0:
-        return float(wait)
+    if isinstance(wait, int | float) and not isinstance(wait, bool) and wait >= 0:
+        return float(min(wait, FOR_EVER_S))
     text = f"could not wait {wait!r} for a broker: a number of seconds from 0 is needed"
     raise SettingError(text, setting="wait", value=wait)
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sized
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+from orbitmq.client import argument
 from orbitmq.client.connection import checked_wait
 from orbitmq.client.consumer_session import GONE
 from orbitmq.client.consumer_settings import ConsumerSettings
@@ -274,7 +275,7 @@ class Consumer(Positions):
         meanwhile."""
         if most < 1:
             raise SettingError(f"could not take {most} messages: 1 is the least", setting="max_messages", value=most)
-        deadline = None if timeout is None else time.monotonic() + timeout
+        deadline = None if timeout is None else argument.deadline(timeout, "wait for messages")
         while True:
             if self._stale and not self._reattach(deadline):
                 return take(0)

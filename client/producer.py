@@ -23,6 +23,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar, cast
 
+from orbitmq.client.argument import FOR_EVER_S, seconds
 from orbitmq.client.atomic_batch import AtomicBatch
 from orbitmq.client.bell import Bell
 from orbitmq.client.body import Body
@@ -98,8 +99,8 @@ class Producer(Shown, ProducerBase):
         Raises: SettingError: a setting is not valid. BrokerNotRunning, Full (NoMeans): no session could be opened.
         """
         asked = ProducerSettings(**settings)
-        wait = asked.patience
-        super().__init__(asked.on_full == "wait", asked.durability, asked.timeout, wait > 0)
+        wait, timeout = min(asked.patience, FOR_EVER_S), min(asked.timeout, FOR_EVER_S)
+        super().__init__(asked.on_full == "wait", asked.durability, timeout, wait > 0)
         self.name = asked.name
         self._window = 1 << (asked.window - 1).bit_length()
         self._name_ids()
@@ -113,7 +114,7 @@ class Producer(Shown, ProducerBase):
         self._asides: set[int] | None = None  # these threads may wait; the others are an event loop's
         self.wants_waiting: set[str] = set()  # the broker is to be asked for these topics, in which delayed messages wait
         self.waiting_errors: dict[str, OrbitError] = {}  # what it answered; for the loop's next send that would wait there
-        self.timeout = asked.timeout
+        self.timeout = timeout
         self.waits_when_full = asked.on_full == "wait"
         self._message_max = asked.message_max
         self._waiter: Waiter | None = None
@@ -295,7 +296,7 @@ class Producer(Shown, ProducerBase):
 
     def committed(self, topic: str, id: str, half: int, durability: Durability, timeout: float | None) -> Receipt | None:
         """See committed.py."""
-        limit = self.timeout if timeout is None else timeout
+        limit = self.timeout if timeout is None else seconds(timeout, "end a transaction", or_none=True)
         return self._patient.outlast(
             lambda: committed_receipt(cast("Attacher", self._opener), topic, id, half, durability, limit), self._wait_s
         )
@@ -371,7 +372,7 @@ class Producer(Shown, ProducerBase):
 
         Raises: TimedOut: `in_flight` says how many are left.
         """
-        limit = self.timeout if timeout is None else timeout
+        limit = self.timeout if timeout is None else seconds(timeout, "flush", or_none=True)
         if not self._settle(limit):
             left = self.in_flight
             raise unsettled(left, limit)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass
 from typing import Literal
 
-from orbitmq.client.argument import whole
+from orbitmq.client.argument import seconds, whole
 from orbitmq.client.check_function import Check, check_function
 from orbitmq.client.group_name import check_producer_group
 from orbitmq.errors import SettingError
@@ -77,10 +77,10 @@ class ProducerSettings:
         if self.durability not in (None, "appended", "flushed"):
             why = "it is 'appended' or 'flushed', or None for what the topic says"
             raise _impossible("durability", self.durability, why)
-        if not self.timeout >= 0:
-            raise _impossible("timeout", self.timeout, "it must be a number of seconds from 0")
-        if self.wait is not None and not self.wait >= 0:
-            raise _impossible("wait", self.wait, "it must be a number of seconds from 0")
+        for name in ("timeout", "wait"):
+            value = getattr(self, name)
+            if not (name == "wait" and value is None) and seconds(value, "make a producer", setting=name) < 0:
+                raise _impossible(name, value, "it must be a number of seconds from 0")
 
 
 def check_producer_name(name: object) -> None:

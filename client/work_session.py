@@ -15,6 +15,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal
 
+from orbitmq.client import argument
+from orbitmq.client.connection import checked_wait
 from orbitmq.client.hand_out import HandOut
 from orbitmq.client.parameters import spelled
 from orbitmq.client.patience import Patience
@@ -86,7 +88,7 @@ class WorkSession:
         wait: float = 0.0,
     ) -> None:
         self._opener = opener
-        self._patience = Patience(opener, wait)
+        self._patience = Patience(opener, checked_wait(wait))
         self.settings = WorkSettings(group, topic_names(topics), visibility, in_hand, max_tries, key_ordered, start, tags, sql)
         self._lock = threading.Lock()
         self._ready: deque[HandOut] = deque()  # read, and not given to the program yet
@@ -117,7 +119,7 @@ class WorkSession:
         """
         if most < 1:
             raise SettingError(f"could not take {most} messages: 1 is the least", setting="most", value=most)
-        deadline = None if timeout is None else time.monotonic() + timeout
+        deadline = argument.deadline(timeout, "take messages")
         while True:
             with self._lock:
                 self._check()
@@ -170,7 +172,7 @@ class WorkSession:
         TimedOut: not all answers are applied; repeating is safe. BrokerStopped: some may not have counted. JobLost: more than
         65,536 did not count since the last call; it has the ids of the last ones. Closed.
         """
-        deadline = None if timeout is None else time.monotonic() + timeout
+        deadline = argument.deadline(timeout, "wait for answers")
         with self._lock:
             self._check()
             target, life = self._answers.target, self._life
@@ -202,6 +204,8 @@ class WorkSession:
     def close(self, timeout: float | None = 0.0) -> None:
         """Gives back what the program has not got yet, waits for the answers to be applied, and ends the session: what is still
         in hand is handed out again at once, and counts as delivered. Closing again does nothing."""
+        if timeout is not None:
+            timeout = argument.seconds(timeout, "close", or_none=True)
         with suppress(OrbitError):
             with self._lock:
                 if not self._closing and self._usable():

@@ -13,7 +13,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self
 
-from orbitmq.client.argument import check_timeout
+from orbitmq.client.argument import seconds
 from orbitmq.client.job import TOO_LATE, Job
 from orbitmq.client.open_jobs import OpenJobs
 from orbitmq.client.parameters import Unknown, made_with, refuse_unknown, spelled
@@ -85,7 +85,8 @@ class Worker(Shown):
         if unknown:
             refuse_unknown(self.take, unknown)
         self._check_most(most)
-        check_timeout(timeout, "take jobs")
+        if timeout is not None:
+            timeout = seconds(timeout, "take jobs", or_none=True)
         return self._some(most, timeout)
 
     # ---- handlers
@@ -132,7 +133,8 @@ class Worker(Shown):
             which. TimedOut. BrokerStopped.
         """
         self._check()
-        check_timeout(timeout, "flush")
+        if timeout is not None:
+            timeout = seconds(timeout, "flush", or_none=True)
         refused = self._session.settled(timeout)
         if refused:
             raise JobLost(

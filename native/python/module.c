@@ -73,6 +73,19 @@ const char *py_utf8(PyObject *text, const char *kind, const char *what, Py_ssize
     return at;
 }
 
+int py_bytes_view(PyObject *buffer, Py_buffer *view)
+{
+    if (PyObject_GetBuffer(buffer, view, PyBUF_SIMPLE) == 0)
+        return 0;
+    if (!PyErr_ExceptionMatches(PyExc_BufferError))
+        return -1;
+    PyErr_Clear();
+    PyObject *copy = PyBytes_FromObject(buffer);
+    const int result = copy ? PyObject_GetBuffer(copy, view, PyBUF_SIMPLE) : -1;
+    Py_XDECREF(copy);
+    return result;
+}
+
 PyTypeObject *py_add_type(PyObject *module, PyType_Spec *spec)
 {
     PyObject *type = PyType_FromModuleAndSpec(module, spec, NULL);

@@ -27,6 +27,10 @@ void py_refuse_option(const char *doing, PyObject *name, PyObject *value, PyObje
 /* UTF-8 of a str, which keeps it; NULL with orbitmq.errors.<kind> if it cannot be encoded. what: for the message. */
 const char *py_utf8(PyObject *text, const char *kind, const char *what, Py_ssize_t *size);
 
+/* The bytes of a buffer. If they do not lie side by side, as those of memoryview(b"abc")[::2], it is a view of a copy, which it owns. -1: an
+ * exception is set. */
+int py_bytes_view(PyObject *buffer, Py_buffer *view);
+
 /* Creates a type from its spec and adds it to the module under the spec's last name part; NULL with an exception set. */
 PyTypeObject *py_add_type(PyObject *module, PyType_Spec *spec);
 

@@ -4,13 +4,15 @@ carry."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+import math
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
 
 import orbitmq
-from orbitmq import errors
+from orbitmq import aio, errors
 
 NO_NAMES: list[Any] = [None, 5, b"orders", ["orders"]]
 NO_NUMBERS: list[Any] = ["5", 1.5, True, [1], float("nan"), 2**70]
@@ -60,6 +62,78 @@ WITH_FLAG: dict[str, tuple[str, Call]] = {
     "work_session": ("key_ordered", lambda broker, flag: broker.work_session("workers", ["orders"], key_ordered=flag)),
     "extend": ("extend", lambda broker, flag: broker.worker("workers", ["orders"], extend=flag)),
     "signals": ("signals", lambda broker, flag: broker.worker("workers", ["orders"], signals=flag)),
+}
+NO_TIMES: list[Any] = ["5", b"1", [1], 1j, float("nan"), True]
+LONG_TIMES: list[Any] = [10**400, math.inf, 1e300]
+
+
+def reading(read: Callable[[orbitmq.Consumer, Any], object]) -> Call:
+    def call(broker: orbitmq.Broker, seconds: Any) -> None:
+        # What has been read already is handed out without a look at the time.
+        start: Any = "earliest" if seconds in LONG_TIMES else "latest"
+        with broker.consumer(topics=["orders"], start=start) as consumer:
+            assert read(consumer, seconds)
+
+    return call
+
+
+def working(work: Callable[[orbitmq.Worker, Any], object]) -> Call:
+    def call(broker: orbitmq.Broker, seconds: Any) -> None:
+        with broker.worker("workers", ["orders"]) as worker:
+            work(worker, seconds)
+
+    return call
+
+
+def in_a_loop(use: Callable[[aio.AsyncClient, Any], Coroutine[Any, Any, None]]) -> Call:
+    def call(broker: orbitmq.Broker, seconds: Any) -> None:
+        async def main() -> None:
+            async with aio.connect(broker.name) as client:
+                await use(client, seconds)
+
+        asyncio.run(main())
+
+    return call
+
+
+async def poll_async(client: aio.AsyncClient, seconds: Any) -> None:
+    start: Any = "earliest" if seconds in LONG_TIMES else "latest"
+    async with await client.consumer(topics=["orders"], start=start) as consumer:
+        assert await consumer.wait(seconds) and await consumer.poll(seconds)
+
+
+async def flush_async(client: aio.AsyncClient, seconds: Any) -> None:
+    async with await client.producer() as producer:
+        await producer.flush(seconds)
+
+
+def flush(broker: orbitmq.Broker, seconds: Any) -> None:
+    with broker.producer() as producer:
+        producer.flush(seconds)
+
+
+def settle(broker: orbitmq.Broker, seconds: Any) -> None:
+    with broker.work_session("workers", ["orders"]) as session:
+        assert session.take(1, seconds)
+        session.settled(seconds)
+
+
+# What is asked for is there at once.
+WITH_TIME: dict[str, tuple[str, Call]] = {
+    "connect": ("timeout", lambda broker, seconds: orbitmq.connect(broker.name, timeout=seconds).close()),
+    "wait for a broker": ("wait", lambda broker, seconds: orbitmq.connect(broker.name, wait=seconds).close()),
+    "producer": ("timeout", lambda broker, seconds: broker.producer(timeout=seconds).close()),
+    "flush": ("timeout", flush),
+    "poll": ("timeout", reading(lambda consumer, seconds: consumer.poll(seconds))),
+    "poll_batch": ("timeout", reading(lambda consumer, seconds: consumer.poll_batch(9, seconds))),
+    "wait": ("timeout", reading(lambda consumer, seconds: consumer.wait(seconds))),
+    "take": ("timeout", working(lambda worker, seconds: worker.take(1, timeout=seconds))),
+    "flush a worker": ("timeout", working(lambda worker, seconds: worker.flush(seconds))),
+    "close a worker": ("timeout", working(lambda worker, seconds: worker.close(seconds))),
+    "worker": ("wait", lambda broker, seconds: broker.worker("workers", ["orders"], wait=seconds).close()),
+    "settled": ("timeout", settle),
+    "poll in a loop": ("timeout", in_a_loop(poll_async)),
+    "flush in a loop": ("timeout", in_a_loop(flush_async)),
 }
 
 
@@ -120,14 +194,20 @@ def test_what_is_neither_true_nor_false(broker: orbitmq.Broker, call: str, flag:
         ask(broker, flag)
 
 
-@pytest.mark.parametrize("seconds", ["5", b"1", [1], 1j, float("nan")], ids=repr)
-def test_what_is_no_time(broker: orbitmq.Broker, seconds: Any) -> None:
-    with broker.worker("workers", ["orders"]) as worker:
-        for call in (lambda: worker.take(1, timeout=seconds), lambda: worker.flush(seconds)):
-            with pytest.raises(errors.SettingError, match="timeout="):
-                call()
-    with pytest.raises(errors.SettingError, match="wait="):
-        broker.worker("workers", ["orders"], wait=seconds)
+@pytest.mark.parametrize("seconds", NO_TIMES, ids=repr)
+@pytest.mark.parametrize("call", WITH_TIME)
+def test_what_is_no_time(broker: orbitmq.Broker, call: str, seconds: object) -> None:
+    setting, ask = WITH_TIME[call]
+    with pytest.raises(errors.SettingError, match="a number of seconds") as caught:
+        ask(broker, seconds)
+    assert caught.value.setting == setting
+
+
+@pytest.mark.parametrize("seconds", LONG_TIMES, ids=lambda value: f"{value!r:.8}")
+@pytest.mark.parametrize("call", WITH_TIME)
+def test_a_time_longer_than_any_clock(broker: orbitmq.Broker, call: str, seconds: object) -> None:
+    """Each call finds at once what it waits for."""
+    WITH_TIME[call][1](broker, seconds)
 
 
 def test_numbers_of_other_libraries_count(broker: orbitmq.Broker) -> None:

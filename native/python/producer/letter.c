@@ -351,11 +351,12 @@ static int parse_body(PyObject *body, struct letter *letter)
         if (!(letter->body = (const uint8_t *)py_utf8(body, "UsageError", "body", &size)))
             return -1;
     } else {
-        if (PyObject_GetBuffer(body, &letter->view, PyBUF_SIMPLE) < 0) {
-            if (!PyObject_CheckBuffer(body))
-                PyErr_Format(PyExc_TypeError, "a body must be bytes, str or a buffer, not %R", (PyObject *)Py_TYPE(body));
+        if (!PyObject_CheckBuffer(body)) {
+            PyErr_Format(PyExc_TypeError, "a body must be bytes, str or a buffer, not %R", (PyObject *)Py_TYPE(body));
             return -1;
         }
+        if (py_bytes_view(body, &letter->view) < 0)
+            return -1;
         letter->viewed = true;
         letter->body = letter->view.buf;
         size = letter->view.len;
