@@ -26,7 +26,7 @@ from orbitmq.actors.group_registry import GroupRegistry
 from orbitmq.actors.later import Later
 from orbitmq.actors.offsets import Offsets
 from orbitmq.actors.operations import Operations
-from orbitmq.actors.pages import PAGE_COORDINATOR
+from orbitmq.actors.pages import PAGE_COORDINATOR, PAGE_GATEWAY
 from orbitmq.actors.peer import Peer
 from orbitmq.actors.post import received
 from orbitmq.actors.process_id import ProcessId
@@ -46,7 +46,7 @@ SETTLE_S = 0.002
 SETTLE_SLOWLY_S = 0.1
 BURY_S = 1.0
 # How long a question waits for another process: less than clients wait for an answer, by default.
-LATER_S = 2.0
+LATER_S = 3.0
 
 
 class Coordinator(Actor):
@@ -172,7 +172,10 @@ class Coordinator(Actor):
             return
         if peer.questions and not peer.waits_to_send and peer not in self._late:
             self._busy.add(peer)
-        self._selector.modify(peer.socket, selectors.EVENT_WRITE if peer.waits_to_send else selectors.EVENT_READ, peer)
+        if peer in self._late:  # what it sends, or its end, would wake us again and again
+            self._door.ignore(peer)
+        else:
+            self._door.listen(peer, selectors.EVENT_WRITE if peer.waits_to_send else selectors.EVENT_READ)
 
     def _answer(self, peer: Peer, question: dict[str, Any]) -> bool:
         """False: not yet; ask again soon."""
@@ -184,7 +187,8 @@ class Coordinator(Actor):
             error = raised
             if isinstance(error, Later):
                 peer.late_at = peer.late_at or time.monotonic() + LATER_S
-                if time.monotonic() < peer.late_at:
+                # A gateway asks for all of its clients, and does nothing else until it is answered.
+                if time.monotonic() < peer.late_at and peer.pid != self.tree.page_pid(PAGE_GATEWAY):
                     return False
                 error = error.error
             if not isinstance(error, OrbitError):

@@ -81,9 +81,21 @@ class Door:
         """The connections that there are."""
         return [key.data for key in self._selector.get_map().values() if isinstance(key.data, Peer)]
 
+    def ignore(self, peer: Peer) -> None:
+        """Does not look whether the peer has sent something, or has ended, until `listen`."""
+        with suppress(KeyError):  # it is ignored already
+            self._selector.unregister(peer.socket)
+
+    def listen(self, peer: Peer, events: int) -> None:
+        """events: of selectors."""
+        if peer.socket in self._selector.get_map():
+            self._selector.modify(peer.socket, events, peer)
+        else:
+            self._selector.register(peer.socket, events, peer)
+
     def leave(self, peer: Peer) -> None:
         """Ends a connection. If the door was shut because there were too many, there is room now."""
-        self._selector.unregister(peer.socket)
+        self.ignore(peer)
         self._inside -= Counter([peer.process])  # unlike subtraction, which leaves entries with 0
         self._users -= Counter([peer.caller.mark])
         peer.close()

@@ -112,7 +112,7 @@ class WorkRegistry:
                 group=name,
             )
         self._check_order(name, key_ordered, queue_ordered)
-        self._groups.begin(Caller.marked(session.user), name)
+        self._groups.configs.admit(Caller.marked(session.user), name)
         wanted = sorted({self._topics.get(topic).name for topic in topics})
         before = self._plan.get(name)
         key = (session.slot, session.epoch)
@@ -125,6 +125,7 @@ class WorkRegistry:
         except GroupInUse as error:
             check_same(name, before, wanted, asked, other(self._stays))
             raise Later(error) from None
+        self._groups.begin(Caller.marked(session.user), name)
         group = PlannedGroup(_opening()) if before is None else replace(before)
         group.paused, group.key_ordered, group.queue_ordered = self._groups.paused(name), key_ordered, queue_ordered
         filtered = wanted
@@ -360,10 +361,10 @@ class WorkRegistry:
     def refuse_while_working(self, name: str, doing: str) -> None:
         """Raises: GroupInUse: the group has workers; Later: all of them have closed, and the dispatcher takes their last
         answers."""
-        if self.collect_of(name):
-            workers = self._plan[name].workers
+        if (group := self._plan.get(name)) is not None and (workers := group.workers):
             error = self._in_use(name, doing, "worker", [worker.pid for worker in workers])
             raise error if any(self._stays(worker.slot, worker.epoch) for worker in workers) else Later(error)
+        self.collect_of(name)
 
     def hand_over(self, name: str) -> None:
         """The group goes on where its offsets say: it gets consumers, or was moved or deleted. Raises: OSError."""

@@ -216,6 +216,7 @@ class AsyncProducer(Shown):
         Producer.send_batch_async."""
         if unknown:
             refuse_unknown(self.send_batch_async, unknown)
+        most = self._limit(timeout)
         waits = self._producer.waits_when_full
         make = self._producer.make_batch if waits else self._producer.send_batch_async
         bodies = list(bodies) if isinstance(bodies, Iterator) else bodies  # they may be looked at more than once
@@ -233,7 +234,7 @@ class AsyncProducer(Shown):
         if not waits:
             return batch
         try:
-            async with asyncio.timeout(self._limit(timeout)) as limit:
+            async with asyncio.timeout(most) as limit:
                 while not self._producer.push(batch):
                     await self._room()
                     await self._open(limit)
@@ -313,6 +314,7 @@ class AsyncProducer(Shown):
         """Waits for the messages in flight, then gives the session back. Raises: TimedOut, as Producer.close."""
         if self._producer.closed:
             return
+        self._limit(timeout)
         try:
             await self.flush(timeout)
         finally:
@@ -372,6 +374,7 @@ class AsyncProducer(Shown):
 
     async def _post(self, post: Callable[[], T], topic: str, timeout: float | None) -> T:
         """`post` has timeout=0: without room it raises TimedOut at once, or Full if the producer does not wait."""
+        most = self._limit(timeout)  # before anything is sent: who corrects it sends again
         if not self._side.ready:
             await self._open()
         try:
@@ -379,7 +382,7 @@ class AsyncProducer(Shown):
         except (TimedOut, NotReadyError):
             pass
         try:
-            async with asyncio.timeout(self._limit(timeout)) as limit:
+            async with asyncio.timeout(most) as limit:
                 while True:
                     await self._room()
                     await self._open(limit)

@@ -9,8 +9,9 @@ import math
 import time
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from numbers import Real
 from operator import index
-from typing import SupportsFloat, SupportsIndex
+from typing import Any, SupportsIndex
 
 from orbitmq.errors import SettingError, TopicNameError
 from orbitmq.store.index_file import TIME_END
@@ -69,22 +70,26 @@ def most_or_all(value: object, doing: str) -> int | None:
     return number
 
 
-def seconds(value: object, doing: str, *, setting: str = "timeout", or_none: bool = False) -> float:
+def seconds(value: Any, doing: str, *, setting: str = "timeout", or_none: bool = False) -> float:
     """The value as a float that each clock takes: what is longer than FOR_EVER_S is as long as that, and what is below 0 is
     over at once. or_none: how the error says it; the caller has looked for None.
 
     Raises: SettingError: no number of seconds."""
-    if type(value) in (float, int) and -1 <= value <= FOR_EVER_S:  # type: ignore[operator] # the usual ones, quickly
-        return float(value)  # type: ignore[arg-type]
-    if isinstance(value, SupportsFloat) and not isinstance(value, bool | str):
+    if type(value) in (float, int) and -1 <= value <= FOR_EVER_S:  # the usual ones, quickly
+        return float(value)
+    if _is_real(value):
         try:
             number = float(value)
-        except OverflowError:  # an int that no float holds
-            number = math.inf if isinstance(value, int) and value > 0 else -1.0
+        except OverflowError:  # an int, or a fraction, that no float holds
+            number = math.inf if value > 0 else -math.inf
         if not math.isnan(number):
             return max(-1.0, min(number, FOR_EVER_S))
     text = f"could not {doing} with {setting}={value!r:.100}: it is a number of seconds{', or None' if or_none else ''}"
     raise SettingError(text, setting=setting, value=value)
+
+
+def _is_real(value: object) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
 
 
 def deadline(timeout: float | None, doing: str) -> float | None:

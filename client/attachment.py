@@ -18,6 +18,7 @@ from orbitmq.shm.memfd import memfd_sealed
 from orbitmq.shm.segment import SegmentKind, attach_segment, segment_name
 
 LOOK_S = 0.001
+POLL_MS_MAX = 2**31 - 1  # what poll(2) takes
 
 
 class Attachment:
@@ -96,7 +97,7 @@ class Attachment:
         """Waits, at most so many seconds, until the supervisor has ended. Raises: TimedOut."""
         poll = select.poll()
         poll.register(self.supervisor_fd, select.POLLIN)
-        if not poll.poll(timeout * 1000):
+        if not poll.poll(min(timeout * 1000, POLL_MS_MAX)):
             name = self.description.name
             raise TimedOut(
                 f"could not see the broker {name!r} stop: it has not ended within {timeout:g} s",

@@ -26,7 +26,7 @@ from contextlib import closing, suppress
 from typing import Any, NamedTuple, NoReturn, TypeVar
 
 from orbitmq.client.absence import Absence, given_up
-from orbitmq.client.argument import FOR_EVER_S, seconds
+from orbitmq.client.argument import seconds
 from orbitmq.client.attachment import Attachment
 from orbitmq.client.bell import Bell
 from orbitmq.client.opened_session import Note, closing_of, session_handle
@@ -417,8 +417,9 @@ def _doing(operation: str) -> str:
 
 def checked_wait(wait: float) -> float:
     """Raises: SettingError: this is not a number of seconds."""
-    if isinstance(wait, int | float) and not isinstance(wait, bool) and wait >= 0:
-        return float(min(wait, FOR_EVER_S))
+    limit = seconds(wait, "wait for a broker", setting="wait")
+    if limit >= 0:
+        return limit
     text = f"could not wait {wait!r} for a broker: a number of seconds from 0 is needed"
     raise SettingError(text, setting="wait", value=wait)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from orbitmq.client.argument import seconds
 from orbitmq.client.connection import Connection
 from orbitmq.client.parameters import spelled
 from orbitmq.errors import SettingError
@@ -72,8 +73,8 @@ class DelayAdministration:
         return self._cancelled(list(handles), timeout, durability)
 
     def _cancelled(self, handles: list[Handle], timeout: float | None, durability: Durability | None) -> list[bool]:
-        limit = self._connection.timeout if timeout is None else timeout
-        if not isinstance(limit, int | float) or not limit >= 0:
+        limit = self._connection.timeout if timeout is None else seconds(timeout, "cancel messages", or_none=True)
+        if limit < 0:
             text = f"could not cancel messages within {timeout!r} s: a number of seconds from 0 is needed"
             raise SettingError(text, setting="timeout", value=timeout)
         with means("cancel delayed messages"):

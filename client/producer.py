@@ -23,7 +23,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar, cast
 
-from orbitmq.client.argument import FOR_EVER_S, seconds
+from orbitmq.client.argument import seconds
 from orbitmq.client.atomic_batch import AtomicBatch
 from orbitmq.client.bell import Bell
 from orbitmq.client.body import Body
@@ -99,7 +99,7 @@ class Producer(Shown, ProducerBase):
         Raises: SettingError: a setting is not valid. BrokerNotRunning, Full (NoMeans): no session could be opened.
         """
         asked = ProducerSettings(**settings)
-        wait, timeout = min(asked.patience, FOR_EVER_S), min(asked.timeout, FOR_EVER_S)
+        wait, timeout = seconds(asked.patience, "make a producer"), seconds(asked.timeout, "make a producer")
         super().__init__(asked.on_full == "wait", asked.durability, timeout, wait > 0)
         self.name = asked.name
         self._window = 1 << (asked.window - 1).bit_length()
@@ -296,7 +296,7 @@ class Producer(Shown, ProducerBase):
 
     def committed(self, topic: str, id: str, half: int, durability: Durability, timeout: float | None) -> Receipt | None:
         """See committed.py."""
-        limit = self.timeout if timeout is None else seconds(timeout, "end a transaction", or_none=True)
+        limit = self._limit(timeout)
         return self._patient.outlast(
             lambda: committed_receipt(cast("Attacher", self._opener), topic, id, half, durability, limit), self._wait_s
         )
@@ -372,7 +372,7 @@ class Producer(Shown, ProducerBase):
 
         Raises: TimedOut: `in_flight` says how many are left.
         """
-        limit = self.timeout if timeout is None else seconds(timeout, "flush", or_none=True)
+        limit = self._limit(timeout)
         if not self._settle(limit):
             left = self.in_flight
             raise unsettled(left, limit)
@@ -385,10 +385,14 @@ class Producer(Shown, ProducerBase):
         """
         if self.closed:
             return
+        limit = self._limit(timeout)
         try:
-            self.flush(timeout)
+            self.flush(limit)
         finally:
             self.retire()
+
+    def _limit(self, timeout: float | None) -> float:
+        return self.timeout if timeout is None else seconds(timeout, "wait", or_none=True)
 
     def retire(self) -> None:
         if self._checker is not None:

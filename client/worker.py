@@ -146,7 +146,7 @@ class Worker(Shown):
     def close(self, timeout: float | None = 5.0) -> None:
         """Acks the job of a loop that was left by `break`, nacks what was taken and not settled, gives back the rest, and the
         session. Returns when the broker has all that, or after `timeout` seconds. Closing again does nothing."""
-        self._end(None, timeout)
+        self._end(None, timeout if timeout is None else seconds(timeout, "close a worker", or_none=True))
 
     @property
     def closed(self) -> bool:

@@ -77,9 +77,7 @@ int py_bytes_view(PyObject *buffer, Py_buffer *view)
 {
     if (PyObject_GetBuffer(buffer, view, PyBUF_SIMPLE) == 0)
         return 0;
-    if (!PyErr_ExceptionMatches(PyExc_BufferError))
-        return -1;
-    PyErr_Clear();
+    PyErr_Clear(); /* a BufferError, but NumPy's arrays raise a ValueError */
     PyObject *copy = PyBytes_FromObject(buffer);
     const int result = copy ? PyObject_GetBuffer(copy, view, PyBUF_SIMPLE) : -1;
     Py_XDECREF(copy);

@@ -7,12 +7,15 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Callable, Coroutine
+from datetime import timedelta
+from decimal import Decimal
 from typing import Any
 
 import pytest
 
 import orbitmq
 from orbitmq import aio, errors
+from tests.trees import indexed
 
 NO_NAMES: list[Any] = [None, 5, b"orders", ["orders"]]
 NO_NUMBERS: list[Any] = ["5", 1.5, True, [1], float("nan"), 2**70]
@@ -63,7 +66,7 @@ WITH_FLAG: dict[str, tuple[str, Call]] = {
     "extend": ("extend", lambda broker, flag: broker.worker("workers", ["orders"], extend=flag)),
     "signals": ("signals", lambda broker, flag: broker.worker("workers", ["orders"], signals=flag)),
 }
-NO_TIMES: list[Any] = ["5", b"1", [1], 1j, float("nan"), True]
+NO_TIMES: list[Any] = ["5", b"1", [1], 1j, float("nan"), True, Decimal(5), timedelta(1)]
 LONG_TIMES: list[Any] = [10**400, math.inf, 1e300]
 
 
@@ -102,6 +105,11 @@ async def poll_async(client: aio.AsyncClient, seconds: Any) -> None:
         assert await consumer.wait(seconds) and await consumer.poll(seconds)
 
 
+async def take_async(client: aio.AsyncClient, seconds: Any) -> None:
+    async with await client.worker("workers", ["orders"]) as worker:
+        assert await worker.take(1, timeout=seconds)
+
+
 async def flush_async(client: aio.AsyncClient, seconds: Any) -> None:
     async with await client.producer() as producer:
         await producer.flush(seconds)
@@ -132,6 +140,8 @@ WITH_TIME: dict[str, tuple[str, Call]] = {
     "close a worker": ("timeout", working(lambda worker, seconds: worker.close(seconds))),
     "worker": ("wait", lambda broker, seconds: broker.worker("workers", ["orders"], wait=seconds).close()),
     "settled": ("timeout", settle),
+    "cancel": ("timeout", lambda broker, seconds: broker.cancel_batch([], timeout=seconds)),
+    "take in a loop": ("timeout", in_a_loop(take_async)),
     "poll in a loop": ("timeout", in_a_loop(poll_async)),
     "flush in a loop": ("timeout", in_a_loop(flush_async)),
 }
@@ -140,6 +150,7 @@ WITH_TIME: dict[str, tuple[str, Call]] = {
 @pytest.fixture(scope="module")
 def broker(work_broker: orbitmq.Broker) -> orbitmq.Broker:
     work_broker.create_topic("orders", queues=1)
+    work_broker.create_topic("sent", queues=1)
     with work_broker.producer() as producer, work_broker.consumer("readers", ["orders"]) as consumer:
         producer.send("orders", b"kept")
         consumer.poll(10)
@@ -208,6 +219,34 @@ def test_what_is_no_time(broker: orbitmq.Broker, call: str, seconds: object) -> 
 def test_a_time_longer_than_any_clock(broker: orbitmq.Broker, call: str, seconds: object) -> None:
     """Each call finds at once what it waits for."""
     WITH_TIME[call][1](broker, seconds)
+
+
+@pytest.mark.parametrize("seconds", NO_TIMES, ids=repr)
+def test_what_is_no_time_sends_nothing(broker: orbitmq.Broker, seconds: Any) -> None:
+    """Goal: who corrects the time sends again, or closes again, and the message is not there twice."""
+    async def send(client: aio.AsyncClient, seconds: Any) -> None:
+        async with await client.producer() as producer:
+            for call in (
+                lambda: producer.send("sent", b"", timeout=seconds),
+                lambda: producer.send_async("sent", b"", timeout=seconds),
+                lambda: producer.send_batch("sent", [b""], timeout=seconds),
+                lambda: producer.close(seconds),
+            ):
+                with pytest.raises(errors.SettingError, match="timeout="):
+                    await call()  # type: ignore[no-untyped-call]
+            assert not producer.closed
+
+    in_a_loop(send)(broker, seconds)
+    with broker.producer() as producer:
+        with pytest.raises(errors.SettingError, match="timeout="):
+            producer.close(seconds)
+        assert not producer.closed
+    with broker.worker("workers", ["orders"]) as worker:
+        with pytest.raises(errors.SettingError, match="timeout="):
+            worker.close(seconds)
+        assert not worker.closed
+    indexed(broker)
+    assert [queue.max_offset for queue in broker.topic("sent").queues] == [0]
 
 
 def test_numbers_of_other_libraries_count(broker: orbitmq.Broker) -> None:

@@ -195,7 +195,7 @@ def test_what_is_asked_for_is_checked(broker: orbitmq.Broker) -> None:
     with broker.producer() as producer:
         receipt = producer.send("t", b"x", delay=DAY_S)
     for timeout in (-1, float("nan"), "5"):
-        with pytest.raises(SettingError, match="number of seconds from 0"):
+        with pytest.raises(SettingError, match="number of seconds"):
             broker.cancel(receipt, timeout=timeout)  # type: ignore[arg-type]
     with pytest.raises(SettingError, match="durability"):
         broker.cancel(receipt, durability="soon")  # type: ignore[arg-type]

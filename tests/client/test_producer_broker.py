@@ -20,7 +20,8 @@ from typing import Any
 
 import pytest
 
-from orbitmq.errors import BrokerError, OrbitError, PerhapsStored, StoreFull
+from orbitmq.client.producer import Producer
+from orbitmq.errors import BrokerError, Closed, OrbitError, PerhapsStored, StoreFull
 from orbitmq.store.record import Record, parse
 from tests.trees import kill, small_broker
 from tests.waiting import WATCHDOG_S, until
@@ -130,6 +131,25 @@ def test_the_trees_death_and_its_successor(tmp_path: Path) -> None:
     found = bodies(tmp_path)
     assert found[b"first"] == found[b"second"] == 1
     assert max(found.values()) == 1
+
+
+def test_a_session_that_has_ended_when_it_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Goal: if trees die so fast that a fresh session's is dead already, the producer opens another one, and does not call
+    itself closed. Method: the first ones leave nothing behind, as if another thread had seen their end."""
+    usual, opened = Producer._reopen, iter([False] * 5)
+
+    def reopen(producer: Producer) -> None:
+        if next(opened, True):
+            usual(producer)
+
+    monkeypatch.setattr(Producer, "_reopen", reopen)
+    with small_broker(tmp_path) as broker:
+        broker.create_topic("t")
+        with broker.producer() as producer:
+            producer.send("t", b"one")
+        with pytest.raises(Closed):
+            producer.send("t", b"two")
+    assert bodies(tmp_path) == {b"one": 1}
 
 
 def test_a_stopped_broker_refuses(tmp_path: Path) -> None:

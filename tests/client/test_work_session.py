@@ -6,11 +6,11 @@ each test.
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ import pytest
 
 import orbitmq
 from orbitmq import errors
+from orbitmq.actors.coordinator import LATER_S
 from orbitmq.client import work_refusals
 from orbitmq.client.hand_out import HandOut
 from orbitmq.client.work_session import WorkSession
@@ -26,7 +27,7 @@ from orbitmq.client.worker_settings import IN_HAND_MAX
 from orbitmq.native._core import lib
 from orbitmq.store.layout import StoreLayout
 from tests.client.work_takes import collect, fill, lag, number
-from tests.trees import actors, small_broker
+from tests.trees import actor, small_broker, stopped
 from tests.waiting import WATCHDOG_S, until
 
 
@@ -272,34 +273,46 @@ def test_right_after_the_last_worker(broker: orbitmq.Broker, name: str, wanted: 
 
     with pytest.raises(errors.GroupInUse):
         do()
-    dispatcher = actors(broker)["dispatcher"].pid
-    os.kill(dispatcher, signal.SIGSTOP)
-    try:
-        worker.close()
-        with ThreadPoolExecutor() as pool:
+    with orbitmq.connect(broker.name) as other, ThreadPoolExecutor() as pool:
+        with stopped(other, "dispatcher"):
+            worker.close()
             done = pool.submit(do)
-            with orbitmq.connect(broker.name) as other:  # the others are served meanwhile
-                assert [each.name for each in other.topics() if each.name == name] == [name]
+            steps = actor(other, "coordinator").counters["steps"]
+            until(lambda: actor(other, "coordinator").counters["steps"] > steps + 10, "the coordinator to look again")
+            assert [each.name for each in other.topics() if each.name == name] == [name], "the others are served meanwhile"
             assert not done.done()
-            os.kill(dispatcher, signal.SIGCONT)
-            done.result(WATCHDOG_S)
-    finally:
-        os.kill(dispatcher, signal.SIGCONT)
+        done.result(WATCHDOG_S)
 
 
 def test_a_worker_that_does_not_end(broker: orbitmq.Broker, name: str) -> None:
     """Goal: nobody waits for ever for a dispatcher that hangs. Method: it is stopped for as long as that."""
     fill(broker, name, 3, queues=1)
+    with orbitmq.connect(broker.name, timeout=WATCHDOG_S) as other:
+        worker = other.work_session(name, [name])
+        with stopped(broker, "dispatcher"):
+            worker.close()
+            began = time.monotonic()
+            with pytest.raises(errors.GroupInUse, match="1 worker"):
+                other.delete_group(name)
+            assert time.monotonic() - began >= LATER_S
+        until(lambda: not broker.status().sessions, "the worker's session to be gone")
+        other.delete_group(name)
+
+
+def test_a_client_that_does_not_wait(broker: orbitmq.Broker, name: str) -> None:
+    """Goal: a question that waits costs little, also if its client has gone. Method: the coordinator's steps in a second."""
+    fill(broker, name, 3, queues=1)
     worker = broker.work_session(name, [name])
-    dispatcher = actors(broker)["dispatcher"].pid
-    os.kill(dispatcher, signal.SIGSTOP)
-    try:
+    with stopped(broker, "dispatcher"):
         worker.close()
-        with pytest.raises(errors.GroupInUse, match="1 worker"):
-            broker.delete_group(name)
-    finally:
-        os.kill(dispatcher, signal.SIGCONT)
-    broker.delete_group(name)
+        other = orbitmq.connect(broker.name, timeout=0.01)
+        with pytest.raises(errors.TimedOut):
+            other.delete_group(name)
+        other.close()
+        before, began = actor(broker, "coordinator").counters["steps"], time.monotonic()
+        until(lambda: time.monotonic() - began > LATER_S, "the question's end")
+        assert actor(broker, "coordinator").counters["steps"] - before < 1000 * LATER_S
+    until(lambda: name not in {each.name for each in broker.groups()} or not broker.status().sessions, "the session's end")
 
 
 def test_what_was_handed_out_before_a_reset(broker: orbitmq.Broker, name: str) -> None:

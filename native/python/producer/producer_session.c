@@ -137,16 +137,15 @@ bool producer_look(Producer *self)
 
 static int open_session(Producer *self)
 {
-    if (self->closed) {
-        py_raise("Closed", "make another one", NULL, "could not send: this producer was closed");
-        return -1;
+    while (!self->closed) {
+        PyObject *result = PyObject_CallMethod((PyObject *)self, "_reopen", NULL);
+        if (!result)
+            return -1;
+        Py_DECREF(result);
+        if (self->link)
+            return 0;
+        /* Its tree has died already, and another thread, or a look at it, has let the session go. */
     }
-    PyObject *result = PyObject_CallMethod((PyObject *)self, "_reopen", NULL);
-    if (!result)
-        return -1;
-    Py_DECREF(result);
-    if (self->link)
-        return 0;
     py_raise("Closed", "make another one", NULL, "could not send: this producer was closed");
     return -1;
 }
