@@ -81,7 +81,8 @@ void gateway_gather(struct gateway *gateway, struct slice group, const struct to
         return;
     memcpy(commit.group, group.data, group.size);
     memcpy(commit.topic, topic->name, topic->name_size);
-    /* A front has the lead hand it over at once: so it is there before anybody who has the answer to the pull can ask for it. */
+    /* A front has the lead hand it over at once: so it is there before anybody who has the answer to the pull can ask for it. If the
+     * line is full, it is there a little later. */
     const bool told = gateway->number && !gateway->commits.count && tell(gateway, &commit);
     if (!told)
         keep(&gateway->commits, &commit);

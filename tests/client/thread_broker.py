@@ -11,6 +11,8 @@ import fcntl
 import mmap
 import os
 import threading
+from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -21,7 +23,7 @@ from orbitmq.store import mapped_file
 from orbitmq.store.layout import StoreLayout
 from orbitmq.store.record import Record, parse, stored_host
 
-FILE_SIZE = 64 << 20
+FILE_SIZE = 16 << 20  # in memory it is cleared for each test
 SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 READY, CLOSING = 1, 2
 
@@ -65,23 +67,29 @@ class ThreadBroker:
         self._run.set()
         self._stalled = threading.Event()
         self._threads: list[threading.Thread] = []
-        lanes = ffi.new("void *[]", [self.lane])
-        self._keep.append(lanes)
-        writer_tree = lib.attachment_open(self.control, self.topics, self.wake, lanes, 1, lib.ACTOR_WRITER)
-        writer = lib.writer_open(writer_tree)
+        self._lanes = ffi.new("void *[]", [self.lane])
+        self._ends = ExitStack()
+        writer = self._opened(lib.writer_open, lib.writer_close, lib.ACTOR_WRITER)
         while lib.writer_take_over(writer, 10) != lib.RUN_NEED:
             pass
-        handler = lib.handler_open(lib.attachment_open(self.control, self.topics, self.wake, lanes, 1, lib.ACTOR_HANDLER), 0)
+        handler = self._opened(lambda tree: lib.handler_open(tree, 0), lib.handler_close, lib.ACTOR_HANDLER)
         self._start(lambda: lib.handler_run(handler, 20), pausable=True)
         self._start(lambda: lib.writer_run(writer, 20))
         if flush:
-            service = lib.flush_open(lib.attachment_open(self.control, self.topics, self.wake, lanes, 1, lib.ACTOR_FLUSH))
+            service = self._opened(lib.flush_open, lib.flush_close, lib.ACTOR_FLUSH)
             self._start(lambda: lib.flush_run(service, 20))
 
     def _map(self, size: int, kind: str, descriptor: int = -1) -> Any:
         memory = mmap.mmap(descriptor, (size + 4095) & ~4095)
         self._keep.append(memory)
         return ffi.cast(kind, ffi.from_buffer(memory))
+
+    def _opened(self, stage: Callable[[Any], Any], close: Callable[[Any], Any], actor: int) -> Any:
+        tree = lib.attachment_open(self.control, self.topics, self.wake, self._lanes, 1, actor)
+        self._ends.callback(lib.attachment_close, tree)
+        made = stage(tree)
+        self._ends.callback(close, made)
+        return made
 
     def _start(self, step: Any, pausable: bool = False) -> None:
         def run() -> None:
@@ -189,3 +197,4 @@ class ThreadBroker:
         self._run.set()
         for thread in self._threads:
             thread.join()
+        self._ends.close()
