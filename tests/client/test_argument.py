@@ -9,13 +9,15 @@ import math
 from collections.abc import Callable, Coroutine
 from datetime import timedelta
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import orbitmq
 from orbitmq import aio, errors
-from tests.trees import indexed
+from tests.trees import indexed, small_broker
+from tests.waiting import dead
 
 NO_NAMES: list[Any] = [None, 5, b"orders", ["orders"]]
 NO_NUMBERS: list[Any] = ["5", 1.5, True, [1], float("nan"), 2**70]
@@ -247,6 +249,14 @@ def test_what_is_no_time_sends_nothing(broker: orbitmq.Broker, seconds: Any) -> 
         assert not worker.closed
     indexed(broker)
     assert [queue.max_offset for queue in broker.topic("sent").queues] == [0]
+
+
+@pytest.mark.parametrize("seconds", LONG_TIMES, ids=lambda value: f"{value!r:.8}")
+def test_a_broker_may_take_as_long_as_it_likes_to_stop(tmp_path: Path, seconds: Any) -> None:
+    with small_broker(tmp_path) as broker:
+        with orbitmq.connect(broker.name, timeout=seconds) as client:
+            client.stop_broker()
+        assert dead(broker.pid)
 
 
 def test_numbers_of_other_libraries_count(broker: orbitmq.Broker) -> None:

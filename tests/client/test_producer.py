@@ -67,6 +67,13 @@ def test_bodies_of_every_kind(broker: ThreadBroker, producer: Producer, body: An
     assert [bytes(record.body) for record in broker.log()] == [b"abc", b"abc", b"", b"abc"]
 
 
+def test_a_body_of_numpys(broker: ThreadBroker, producer: Producer) -> None:
+    """Its arrays say with another error that their bytes do not lie side by side."""
+    numpy = pytest.importorskip("numpy")
+    producer.send("orders", numpy.frombuffer(b"axbxc", dtype="u1")[::2])
+    assert [bytes(record.body) for record in broker.log()] == [b"abc"]
+
+
 @pytest.mark.parametrize("size", [0, 1, 7, 8, 9, 100, 16383, 16384, 200_000])
 def test_bodies_of_every_size(broker: ThreadBroker, producer: Producer, size: int) -> None:
     body = bytes(i * 7 % 256 for i in range(size))
