@@ -170,12 +170,12 @@ class Coordinator(Actor):
             self._complaints.say(f"process {peer.pid}: {error}")
             self._drop(peer)
             return
-        if peer.questions and not peer.waits_to_send and peer not in self._late:
-            self._busy.add(peer)
         if peer in self._late:  # what it sends, or its end, would wake us again and again
             self._door.ignore(peer)
-        else:
-            self._door.listen(peer, selectors.EVENT_WRITE if peer.waits_to_send else selectors.EVENT_READ)
+            return
+        if peer.questions and not peer.waits_to_send:
+            self._busy.add(peer)
+        self._door.listen(peer, selectors.EVENT_WRITE if peer.waits_to_send else selectors.EVENT_READ)
 
     def _answer(self, peer: Peer, question: dict[str, Any]) -> bool:
         """False: not yet; ask again soon."""
@@ -186,9 +186,7 @@ class Coordinator(Actor):
         except Exception as raised:
             error = raised
             if isinstance(error, Later):
-                peer.late_at = peer.late_at or time.monotonic() + LATER_S
-                # A gateway asks for all of its clients, and does nothing else until it is answered.
-                if time.monotonic() < peer.late_at and peer.pid != self.tree.page_pid(PAGE_GATEWAY):
+                if self._may_wait(peer):
                     return False
                 error = error.error
             if not isinstance(error, OrbitError):
@@ -198,8 +196,14 @@ class Coordinator(Actor):
         else:
             peer.answer({"id": number, "ok": value}, descriptors)
             crash_point("coordinator_answered")
-        peer.late_at = None
+        peer.waits_until = None
         return True
+
+    def _may_wait(self, peer: Peer) -> bool:
+        """Whether its first question may go on waiting. A gateway asks for all of its clients, and does nothing else until it
+        is answered."""
+        peer.waits_until = peer.waits_until or time.monotonic() + LATER_S
+        return time.monotonic() < peer.waits_until and peer.pid != self.tree.page_pid(PAGE_GATEWAY)
 
     def _drop(self, peer: Peer) -> None:
         """The end of a connection does not end its sessions: the client may come back, and a forked process may hold the socket

@@ -33,7 +33,7 @@ _GROUPS_SIZE = 1024  # bytes, the most that Python asks for: 256 groups
 
 class Peer:
     """A client process's connection. questions: asked and not answered yet. greeted: it has said hello. caller: its user.
-    late_at: until when the first question waits for another process (CLOCK_MONOTONIC, s); None: it does not.
+    waits_until: when the first question stops waiting for another process (CLOCK_MONOTONIC, s); None: it does not wait.
 
     group: id of the unix group whose members are served in addition to the broker's user and root.
 
@@ -45,7 +45,7 @@ class Peer:
         self.socket = sock
         self.questions: deque[dict[str, Any]] = deque()
         self.greeted = False
-        self.late_at: float | None = None
+        self.waits_until: float | None = None
         self._unpacker = Unpacker(QUESTION_MAX)
         self._unsent: deque[tuple[memoryview, tuple[int, ...]]] = deque()
         self.pid, uid, gid = _CREDENTIALS.unpack(sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))

@@ -14,7 +14,7 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Generic, ParamSpec, Self, TypeVar
 
-from orbitmq.client.argument import seconds
+from orbitmq.client.argument import seconds_or_none
 from orbitmq.client.aside import Worker as Thread
 from orbitmq.client.aside import aside, aside_or_here
 from orbitmq.client.job import Job
@@ -80,7 +80,7 @@ class AsyncWorker(Shown):
         if unknown:
             refuse_unknown(self.take, unknown)
         self._inside.check_most(most)
-        return await self._some(most, timeout if timeout is None else seconds(timeout, "take jobs", or_none=True))
+        return await self._some(most, seconds_or_none(timeout, "take jobs"))
 
     # ---- handlers
 

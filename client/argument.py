@@ -92,9 +92,15 @@ def _is_real(value: object) -> bool:
     return isinstance(value, Real) and not isinstance(value, bool)
 
 
+def seconds_or_none(value: Any, doing: str) -> float | None:
+    """The same of a timeout that may be None. Raises: SettingError."""
+    return None if value is None else seconds(value, doing, or_none=True)
+
+
 def deadline(timeout: float | None, doing: str) -> float | None:
     """When the time is over, by time.monotonic(); None: never. Raises: SettingError: neither None nor a number of seconds."""
-    return None if timeout is None else time.monotonic() + seconds(timeout, doing, or_none=True)
+    limit = seconds_or_none(timeout, doing)
+    return None if limit is None else time.monotonic() + limit
 
 
 def check_topic_type(name: object) -> None:

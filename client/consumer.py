@@ -275,7 +275,7 @@ class Consumer(Positions):
         meanwhile."""
         if most < 1:
             raise SettingError(f"could not take {most} messages: 1 is the least", setting="max_messages", value=most)
-        deadline = None if timeout is None else argument.deadline(timeout, "wait for messages")
+        deadline = argument.deadline(timeout, "wait for messages")
         while True:
             if self._stale and not self._reattach(deadline):
                 return take(0)

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from orbitmq.client.argument import seconds
+from orbitmq.client.argument import seconds_or_none
 from orbitmq.client.check_function import Check
 from orbitmq.client.connection import Connection
 from orbitmq.client.due_checks import DueCheck, DueChecks
@@ -100,7 +100,7 @@ class TransactionChecker(Shown):
 
     def wait(self, timeout: float | None = None) -> bool:
         """Waits until it is closed, for so many seconds at most. Returns whether it is."""
-        return self._over.wait(None if timeout is None else seconds(timeout, "wait for a checker", or_none=True))
+        return self._over.wait(seconds_or_none(timeout, "wait for a checker"))
 
     def _wants(self, transaction: OpenTransaction) -> bool:
         return transaction.id in self._own or (self._check is not None and transaction.group == self.group)

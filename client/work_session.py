@@ -204,8 +204,7 @@ class WorkSession:
     def close(self, timeout: float | None = 0.0) -> None:
         """Gives back what the program has not got yet, waits for the answers to be applied, and ends the session: what is still
         in hand is handed out again at once, and counts as delivered. Closing again does nothing."""
-        if timeout is not None:
-            timeout = argument.seconds(timeout, "close", or_none=True)
+        timeout = argument.seconds_or_none(timeout, "close")
         with suppress(OrbitError):
             with self._lock:
                 if not self._closing and self._usable():

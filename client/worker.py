@@ -13,7 +13,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self
 
-from orbitmq.client.argument import seconds
+from orbitmq.client.argument import seconds_or_none
 from orbitmq.client.job import TOO_LATE, Job
 from orbitmq.client.open_jobs import OpenJobs
 from orbitmq.client.parameters import Unknown, made_with, refuse_unknown, spelled
@@ -85,9 +85,7 @@ class Worker(Shown):
         if unknown:
             refuse_unknown(self.take, unknown)
         self._check_most(most)
-        if timeout is not None:
-            timeout = seconds(timeout, "take jobs", or_none=True)
-        return self._some(most, timeout)
+        return self._some(most, seconds_or_none(timeout, "take jobs"))
 
     # ---- handlers
 
@@ -133,9 +131,7 @@ class Worker(Shown):
             which. TimedOut. BrokerStopped.
         """
         self._check()
-        if timeout is not None:
-            timeout = seconds(timeout, "flush", or_none=True)
-        refused = self._session.settled(timeout)
+        refused = self._session.settled(seconds_or_none(timeout, "flush"))
         if refused:
             raise JobLost(
                 f"could not settle {len(refused)} jobs: they were not this worker's any more, and come again",
@@ -146,7 +142,7 @@ class Worker(Shown):
     def close(self, timeout: float | None = 5.0) -> None:
         """Acks the job of a loop that was left by `break`, nacks what was taken and not settled, gives back the rest, and the
         session. Returns when the broker has all that, or after `timeout` seconds. Closing again does nothing."""
-        self._end(None, timeout if timeout is None else seconds(timeout, "close a worker", or_none=True))
+        self._end(None, seconds_or_none(timeout, "close a worker"))
 
     @property
     def closed(self) -> bool:

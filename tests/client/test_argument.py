@@ -226,6 +226,7 @@ def test_a_time_longer_than_any_clock(broker: orbitmq.Broker, call: str, seconds
 @pytest.mark.parametrize("seconds", NO_TIMES, ids=repr)
 def test_what_is_no_time_sends_nothing(broker: orbitmq.Broker, seconds: Any) -> None:
     """Goal: who corrects the time sends again, or closes again, and the message is not there twice."""
+
     async def send(client: aio.AsyncClient, seconds: Any) -> None:
         async with await client.producer() as producer:
             for call in (

@@ -27,7 +27,7 @@ from orbitmq.client.worker_settings import IN_HAND_MAX
 from orbitmq.native._core import lib
 from orbitmq.store.layout import StoreLayout
 from tests.client.work_takes import collect, fill, lag, number
-from tests.trees import actor, small_broker, stopped
+from tests.trees import actor, kill, small_broker, stopped
 from tests.waiting import WATCHDOG_S, until
 
 
@@ -299,8 +299,24 @@ def test_a_worker_that_does_not_end(broker: orbitmq.Broker, name: str) -> None:
         other.delete_group(name)
 
 
+def test_a_coordinator_that_dies_while_a_question_waits(broker: orbitmq.Broker, name: str) -> None:
+    """Goal: its successor knows that the worker has closed, and the question is answered. Method: it is killed meanwhile."""
+    fill(broker, name, 3, queues=1)
+    worker = broker.work_session(name, [name])
+    worker.ack(collect(worker, 1))
+    with orbitmq.connect(broker.name, timeout=WATCHDOG_S) as other, ThreadPoolExecutor() as pool:
+        with stopped(other, "dispatcher"):
+            worker.close()
+            done = pool.submit(other.consumer, name, [name])
+            steps = actor(broker, "coordinator").counters["steps"]
+            until(lambda: actor(broker, "coordinator").counters["steps"] > steps + 10, "the question to wait")
+            kill(broker, "coordinator")
+        with done.result(WATCHDOG_S) as consumer:
+            assert len(consumer.poll_batch(9, timeout=WATCHDOG_S)) > 0
+
+
 def test_a_client_that_does_not_wait(broker: orbitmq.Broker, name: str) -> None:
-    """Goal: a question that waits costs little, also if its client has gone. Method: the coordinator's steps in a second."""
+    """Goal: a question that waits costs little, also if its client has gone. Method: the coordinator's steps until then."""
     fill(broker, name, 3, queues=1)
     worker = broker.work_session(name, [name])
     with stopped(broker, "dispatcher"):
