@@ -161,3 +161,13 @@ def test_which_interpreter_is_used(tmp_path: Path, given: dict[str, str], change
     ask = ["bash", "-c", "\n".join(["set -euo pipefail", functions, changed, "find_python"])]
     done = subprocess.run(ask, env=environment, capture_output=True, text=True, check=True, timeout=WATCHDOG_S)
     assert done.stdout.strip() == str(tmp_path / found), done.stderr
+
+
+def test_an_interpreter_that_is_none(checkout: Checkout) -> None:
+    """It is named at once, and nothing is installed for it."""
+    environment = {**os.environ, "PYTHON": "nopython", "HOME": str(checkout.root / "home")}
+    done = script_run([str(checkout.root / "scripts" / "setup")], environment)
+    assert done.returncode == 1
+    why = "PYTHON is 'nopython', which is no Python of 3.11 or newer here; name another, or leave it out"
+    assert done.stdout == f"setup: {why}\n"
+    assert not (checkout.root / ".venv").exists()
