@@ -321,7 +321,8 @@ def test_a_client_that_does_not_wait(broker: orbitmq.Broker, name: str) -> None:
     worker = broker.work_session(name, [name])
     with stopped(broker, "dispatcher"):
         worker.close()
-        other = orbitmq.connect(broker.name, timeout=0.01)
+        other = orbitmq.connect(broker.name)
+        other.connection.timeout = 0.01
         with pytest.raises(errors.TimedOut):
             other.delete_group(name)
         other.close()
