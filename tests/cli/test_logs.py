@@ -121,7 +121,8 @@ def test_what_is_refused(tmp_path: Path, option: str, value: str, why: str) -> N
 
 
 def test_the_recipe(tmp_path: Path) -> None:
-    """Method: with the test's file and user, and with a signal instead of systemctl, which reloads a service by sending it."""
+    """Method: with the test's file and user, and with a signal instead of systemctl, which reloads a service by sending it.
+    The recipe leaves an empty file where it is, so the broker's first line is waited for."""
     logrotate = tool("logrotate", package="logrotate")
     file = tmp_path / "logs" / "b.log"
     file.parent.mkdir()
@@ -138,6 +139,7 @@ def test_the_recipe(tmp_path: Path) -> None:
         recipe = tmp_path / "recipe"
         recipe.write_text(text)
         recipe.chmod(0o600)
+        until(lambda: "runs on the store" in file.read_text(), "the broker's first line")
         rotate = [logrotate, "--force", "--state", str(tmp_path / "state"), str(recipe)]
         done = subprocess.run(rotate, capture_output=True, text=True, check=False)
         assert (done.returncode, done.stderr) == (0, "")
