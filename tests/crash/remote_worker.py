@@ -33,6 +33,7 @@ COMMIT = 8
 WITH_COMMIT, PASSED_OVER = 1, (19, 20, 21)  # of a pull: a flag, and answers without messages
 QUEUES = 4
 AWAY = (errors.BrokerError, errors.TimedOut)
+BEAT_S = 30.0  # as RocketMQ's clients; who is silent for longer than 120 s is no member any more
 BEAT = b'{"clientID":"%d@crash","consumerDataSet":[{"groupName":"remote","subscriptionDataSet":[{"topic":"remote"}]}]}'
 
 
@@ -54,9 +55,11 @@ class RemoteLoad:
     def run(self, over: Callable[[], bool]) -> None:
         """Until the gateway is gone, or it is over. Raises: AssertionError: an answer is wrong."""
         with suppress(OSError, *AWAY), self._connected(SECRET) as remote:
-            opaque = remote.put(HEARTBEAT, BEAT % self._who)
-            remote.until(opaque)
+            beat_at_s = 0.0
             while not over():
+                if time.monotonic() >= beat_at_s:
+                    remote.until(remote.put(HEARTBEAT, BEAT % self._who))
+                    beat_at_s = time.monotonic() + BEAT_S
                 deeds = (self._send, self._batch, self._transact, self._request, self._pull, self._commit, self._give_back)
                 self._rng.choice((*deeds, self._pop, self._ask, self._lie))(remote)
 
