@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 from tests.crash.load import LOOK_MS, Load
-from tests.waiting import dead, until
+from tests.waiting import WATCHDOG_S, dead, until
 
 # How long the load alone may take to pass a point before something is done about it.
 ALONE_S = 0.4
@@ -119,7 +119,9 @@ SUCCEEDING = {
 }  # fmt: skip
 # How long the load may take where it passes the point only after a while, which each death would begin anew.
 PATIENCE_S = {"burial_removed": 5.0, "gateway_pop_lapsed": 5.0}
-# Passed when a process of the load is gone, or another has come in its place.
+# Passed when a process of the load is gone, or another has come in its place; some only if that one happens to reach a front,
+# so another comes after so many seconds at most.
+REPLACED_S = 5.0
 REPLACED = {"gateway_commit_told": "remote", "gateway_relay_passing": "remote", "work_queue_released": "toil"}
 # Passed when somebody has removed the files by which the broker is found.
 CLEARED = {"coordinator_moved", "supervisor_posted"}
@@ -167,7 +169,7 @@ def strike(load: Load, point: str, part: str, passage: int = 1) -> int:
                 next(provocations)()
             provoked = True
             # Longer each time: on a busy machine no process gets far enough between two kills.
-            pause = max(2 * pause, ALONE_S)
+            pause = max(min(2 * pause, REPLACED_S if point in REPLACED else WATCHDOG_S), ALONE_S)
         return victim if victim and dead(victim) else 0
 
     victim = int(until(struck, f"somebody to die at {point}", look_ms=LOOK_MS))
