@@ -127,7 +127,7 @@ class RemoteLoop(CoreActor):
             return
         (memfd,) = descriptors
         try:
-            self._memory = mmap.mmap(memfd, 0, flags=mmap.MAP_SHARED | mmap.MAP_POPULATE)
+            self._memory = mmap.mmap(memfd, 0)
         finally:
             os.close(memfd)
         self._held = ffi.from_buffer("uint8_t[]", self._memory, require_writable=True)

@@ -364,8 +364,9 @@ class Connection:
         crash_point("connection_opened")
         try:
             self._with_wake(attachment)
-            # The ring is populated: otherwise a page fault for each page of the first lap would double what a message costs.
-            memory = mmap.mmap(_only(descriptors), 0, flags=mmap.MAP_SHARED | mmap.MAP_POPULATE)
+            # A producer's pages, megabytes, are made ready as it comes to them (native/client/sender.c).
+            now = 0 if shape["window"] else mmap.MAP_POPULATE
+            memory = mmap.mmap(_only(descriptors), 0, flags=mmap.MAP_SHARED | now)
         except BaseException:
             # A process may have a limited number of sessions, so a session that nobody owns must not stay open.
             self.note(closing_of(attachment, shape))

@@ -10,6 +10,44 @@
 #include <poll.h>
 #include <sched.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define READY_FIRST (32u << 10)
+#define READY_STEP (256u << 10)
+
+static void populate(void *memory, uint64_t from, uint64_t to)
+{
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    const uintptr_t begin = ((uintptr_t)memory + from) & ~(page - 1), end = (uintptr_t)memory + to;
+    /* If the kernel cannot do it, the faults come one by one: slower, not wrong. */
+    (void)madvise((void *)begin, end - begin, MADV_POPULATE_WRITE);
+}
+
+/* The first lap comes to pages that nobody has used. They are made ready ahead of it, because a fault for each would double what a message
+ * costs; but not all at once, because most producers never come to most of them. end: of what is about to be written, in the ring. */
+static void make_ready(struct sender *sender, uint64_t end)
+{
+    const uint64_t ready = sender->ready, step = ready < READY_FIRST ? READY_FIRST : ready > READY_STEP ? READY_STEP : ready;
+    const uint64_t capacity = sender->shape.sq_capacity, slots = sizeof(struct completion) * (uint64_t)sender->shape.window;
+    uint64_t to = end > ready + step ? end : ready + step;
+    if (to > capacity)
+        to = capacity;
+    populate(sender->parts.sq->data, ready, to);
+    /* Their verdicts take less than twice as much: 32 bytes for a message of 24 at least. */
+    if (2 * ready < slots)
+        populate(sender->parts.slots, 2 * ready, 2 * to < slots ? 2 * to : slots);
+    sender->ready = to;
+}
+
+static void *claim(struct sender *sender, uint64_t payload)
+{
+    uint8_t *const at = ring_claim(&sender->sq, (uint32_t)payload);
+    const uint64_t end = at ? (uint64_t)(at - sender->parts.sq->data) + payload : 0;
+    if (end > sender->ready)
+        make_ready(sender, end);
+    return at;
+}
 
 void sender_attach(struct sender *sender, struct session *session, const struct session_shape *shape,
                    const struct control *control, const struct topics *topics, struct wake *wake, int supervisor)
@@ -51,7 +89,7 @@ enum sender_result sender_open(struct sender *sender, uint32_t topic, uint32_t f
         return SENDER_WINDOW_FULL;
     if (sender->keeps && !sender_kept_room(sender, payload))
         return SENDER_RING_FULL;
-    struct send_frame *frame = ring_claim(&sender->sq, (uint32_t)payload);
+    struct send_frame *frame = claim(sender, payload);
     if (!frame)
         return SENDER_RING_FULL;
     sender->before = sender->submitted;
@@ -71,7 +109,7 @@ enum sender_result sender_open_atomic(struct sender *sender, uint32_t count, uin
         return SENDER_WINDOW_FULL;
     if (sender->keeps && !sender_kept_room(sender, payload))
         return SENDER_RING_FULL;
-    struct send_atomic *atomic = ring_claim(&sender->sq, (uint32_t)payload);
+    struct send_atomic *atomic = claim(sender, payload);
     if (!atomic)
         return SENDER_RING_FULL;
     *atomic = (struct send_atomic){.count = count};

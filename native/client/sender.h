@@ -18,6 +18,7 @@ struct sender {
     struct session_shape shape;
     struct session_parts parts;
     struct ring_producer sq;
+    uint64_t ready;     /* bytes of the submission ring whose pages are there; all of it after the first lap */
     uint64_t submitted; /* messages given a sequence: the last one's */
     uint64_t settled;   /* verdicts up to here were taken out of their slots; submitted - settled <= window */
     uint64_t flush_through; /* the newest message that waits for the disk */
