@@ -11,8 +11,10 @@ that writes is refused, and a store through a mapping, to a page that was writte
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import fcntl
+import mmap
 import os
 import signal
 import struct
@@ -32,6 +34,20 @@ BODY = bytes(range(250)) * 4
 MESSAGES = 5000  # 6 MB of log: around a change the kernel writes up to 2 MiB, which are there before the device fails
 LOG_FILE = 16 << 20
 EXT4_IOC_SHUTDOWN, NO_LOG_FLUSH = 0x8004587D, 2  # linux/fs/ext4/ext4.h
+
+
+class Held:
+    """A file that stays in memory until `let_go`. The kernel treats a page that it could not write as written, so it may drop
+    it at any moment, and machines that reclaim memory ahead of need do."""
+
+    def __init__(self, path: Path, size: int) -> None:
+        with path.open("r+b") as file:
+            self._pages = mmap.mmap(file.fileno(), size)
+        place = ctypes.c_char.from_buffer(self._pages)
+        assert ctypes.CDLL(None).mlock(ctypes.c_void_p(ctypes.addressof(place)), ctypes.c_size_t(size)) == 0
+
+    def let_go(self) -> None:
+        self._pages.close()
 
 
 class Device:
@@ -58,6 +74,9 @@ class Device:
 
     def heal(self) -> None:
         self.filler.unlink()
+
+    def hold(self) -> Held:
+        return Held(self.store / "commitlog" / f"{0:020}", LOG_FILE)
 
     def shut_down(self) -> None:
         descriptor = os.open(self.disk, os.O_RDONLY)
@@ -109,6 +128,7 @@ def the_log(device: Device) -> None:
         broker.create_topic("orders", 2)
         with broker.producer() as producer:
             producer.send("orders", BODY, durability="flushed")
+            log = device.hold()
             device.fail()
             send(producer, MESSAGES)
             try:
@@ -130,6 +150,7 @@ def the_log(device: Device) -> None:
     with small_broker(device.store, log_file_size=LOG_FILE) as broker, suppress(errors.OrbitError):
         assert broker.status().positions.flushed_error == 0
         kill_tree(broker)
+    log.let_go()
     device.forget()
     read_all(device, MESSAGES + 2)
 
@@ -139,6 +160,7 @@ def going_on(device: Device) -> None:
     with small_broker(device.store, log_file_size=LOG_FILE, after_failed_sync="go-on") as broker, suppress(errors.OrbitError):
         broker.create_topic("orders", 2)
         with broker.producer() as producer:
+            log = device.hold()
             device.fail()
             send(producer, MESSAGES)
             until(lambda: broker.status().positions.flushed_error, "the sync to fail")
@@ -152,6 +174,7 @@ def going_on(device: Device) -> None:
     device.heal()
     with small_broker(device.store, log_file_size=LOG_FILE) as broker, suppress(errors.OrbitError):
         kill_tree(broker)
+    log.let_go()
     device.forget()
     read_all(device, 2 * MESSAGES)
 

@@ -49,7 +49,9 @@ def read(consumer: orbitmq.Consumer, count: int) -> None:
     """This many messages and no more."""
     got = 0
     while got < count:
-        got += len(consumer.poll_batch(1000, timeout=240))
+        came = len(consumer.poll_batch(1000, timeout=240))
+        assert came, (got, count, consumer.lag())
+        got += came
     assert got == count and not any(consumer.lag().values()), (got, count, consumer.lag())
 
 
