@@ -27,7 +27,7 @@ from orbitmq.client.worker_settings import IN_HAND_MAX
 from orbitmq.native._core import lib
 from orbitmq.store.layout import StoreLayout
 from tests.client.work_takes import collect, fill, lag, number
-from tests.trees import actor, kill, small_broker, stopped
+from tests.trees import actor, indexed, kill, small_broker, stopped
 from tests.waiting import WATCHDOG_S, until
 
 
@@ -522,6 +522,7 @@ def test_a_damaged_message_holds_up_nothing(tmp_path: Path) -> None:
     """Goal: a worker that takes one at a time goes on behind a message that cannot be read, and gets it again later."""
     with small_broker(tmp_path / "store") as broker:
         fill(broker, "jobs", 3, queues=1)
+        indexed(broker)  # or reput stops at the damage
         with (StoreLayout.at(tmp_path / "store").commitlog / f"{0:020d}").open("r+b") as file:
             file.seek(4)  # the magic code of the first record
             file.write(bytes(4))
