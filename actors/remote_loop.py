@@ -127,7 +127,7 @@ class RemoteLoop(CoreActor):
             return
         (memfd,) = descriptors
         try:
-            self._memory = mmap.mmap(memfd, 0)
+            self._memory = mmap.mmap(memfd, 0)  # its pages are made ready as sends come to them (native/client/sender.c)
         finally:
             os.close(memfd)
         self._held = ffi.from_buffer("uint8_t[]", self._memory, require_writable=True)

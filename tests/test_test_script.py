@@ -179,6 +179,15 @@ def test_tools_are_installed_beside_the_first_tests(bare: Checkout) -> None:
     assert {"download prometheus", "download libpopt0"} < set(asked)
 
 
+def test_debian_is_asked_while_setup_runs(bare: Checkout) -> None:
+    """Method: setup ends when apt-get is asked, which is possible only at the same time."""
+    os.mkfifo(bare.root / "asked")
+    (bare.root / "scripts" / "setup").write_text("#!/bin/sh\nread -r line <asked\n")
+    program = bare.root / "bin" / "apt-get"
+    program.write_text(program.read_text() + '[ "$*" != update ] || echo >"$top/asked"\n')
+    assert run_bare(bare, "tests/cli")[0] == 0
+
+
 @pytest.mark.parametrize("broken", ["update", "*chromium-headless-shell", "download prometheus"])
 def test_what_cannot_be_installed_fails_nothing(bare: Checkout, broken: str) -> None:
     """The others are installed all the same, and the reason is shown."""
