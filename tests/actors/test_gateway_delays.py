@@ -98,11 +98,11 @@ def test_they_come(broker: orbitmq.Broker, remote: Remote) -> None:
     """When they should, and not before; levels count from the time of storing, and a level stands above a time."""
     wanted_ms = now_ms() + 700
     for body, properties in (
+        (b"past", "TIMER_DELIVER_MS\0011\2DELAY\0010\2"),
+        (b"never", "TIMER_DELAY_SEC\1-5\2"),
         (b"level", "DELAY\0011\2TIMER_DELIVER_MS\0019999999999999\2"),
         (b"time", f"TIMER_DELIVER_MS\1{wanted_ms}\2"),
         (b"after", "TIMER_DELAY_MS\001100\2"),
-        (b"past", "TIMER_DELIVER_MS\0011\2DELAY\0010\2"),
-        (b"never", "TIMER_DELAY_SEC\1-5\2"),
     ):
         assert remote.send("t", body, 0, properties.encode()).code == SUCCESS
     found = {bytes(message): message for message in take(broker, 5)}

@@ -11,6 +11,7 @@ import os
 import resource
 import socket
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,7 @@ from orbitmq.store.checkpoint import Checkpoint
 from orbitmq.store.file_system import Mount
 from orbitmq.store.layout import StoreLayout
 from tests.cli.commands import run
+from tests.waiting import until
 
 FINE, ADVICE, WRONG = Level.FINE, Level.ADVICE, Level.WRONG
 
@@ -161,24 +163,30 @@ def test_people_read_what_to_change(tmp_path: Path, runtime: Path) -> None:
     assert done.returncode == 2 and "choose another folder" in done.stdout and "wrong, " in done.stdout.splitlines()[-1], done
 
 
-@pytest.fixture
-def left(tmp_path: Path) -> Iterator[str]:
-    """A segment whose maker is dead, and one of a living maker."""
+@contextmanager
+def left(name: str, owner: SegmentOwner) -> Iterator[None]:
+    create_segment(name, 4096, sign=owner.sign).close()
+    try:
+        yield
+    finally:
+        remove_segment(name)
+
+
+def test_leftovers(tmp_path: Path) -> None:
+    """A segment whose maker is dead is told, and stays; one of a living maker is not."""
     lock = tmp_path / "lock"
     lock.touch()
     with lock.open() as file:
         own = SegmentOwner.here(FileId.of(file.fileno()))
-    dead = SegmentOwner(own.pid, own.namespace, own.start_ticks - 1, own.lock)
-    names = [f"omq.{os.getpid():08x}.{part}" for part in ("dead", "living")]
-    for name, owner in zip(names, (dead, own), strict=True):
-        create_segment(name, 4096, sign=owner.sign).close()
-    yield names[0]
-    for name in names:
-        remove_segment(name)
+    gone = SegmentOwner(own.pid, own.namespace, own.start_ticks - 1, own.lock)
+    living, dead = (f"omq.{os.getpid():08x}.{part}" for part in ("living", "dead"))
 
+    def told() -> bool:
+        with left(dead, gone):
+            found = dead_segments()
+            said = next(each for each in shared_memory.look(runs=True) if each.noun == "leftovers")
+            assert living not in found
+            return dead in found and level(said) == ADVICE and (MOUNT / dead).exists()
 
-def test_leftovers(left: str) -> None:
-    found = dead_segments()
-    assert left in found and left.replace("dead", "living") not in found and (MOUNT / left).exists()
-    said = next(each for each in shared_memory.look(runs=True) if each.noun == "leftovers")
-    assert level(said) == ADVICE
+    with left(living, own):
+        until(told, "a look before a broker of another test starts, which removes what dead ones have left")

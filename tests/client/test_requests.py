@@ -455,11 +455,13 @@ def test_a_signal_handler(broker: orbitmq.Broker, name: str) -> None:
             told.append(error)
 
     def answer(message: Message) -> None:
+        until(lambda: reader._reading, "the thread that waits for this reply")
         os.kill(os.getpid(), signal.SIGUSR1)
         until(lambda: told, "the handler")
         message.reply(b"z")
 
     with orbitmq.connect(broker.name) as client:  # one whose replies no thread reads
+        reader = calls_of(client.connection).prepare()
         before = signal.signal(signal.SIGUSR1, handler)
         try:
             with responder(broker, name, answer):
