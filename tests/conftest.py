@@ -20,6 +20,7 @@ from tests.grouping import Grouping
 from tests.memory import folder_in_memory
 from tests.slowest import Slowest
 from tests.waiting import until
+from tests.warm import Parents
 
 # The machine may be ten times slower than the one that a test was written on.
 settings.register_profile("orbitmq", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
@@ -51,6 +52,15 @@ def runtime_folder() -> Iterator[None]:
         return not folder.exists()
 
     until(removed, "the end of a broker that a test has left, and that makes its files again")
+
+
+@pytest.fixture(scope="session")
+def warm_parents() -> Iterator[Parents]:
+    """Of all folders whose conftest has the fixture `warm`: a worker goes from one to another and back, and a parent takes
+    longer to make than ten brokers."""
+    parents = Parents()
+    yield parents
+    parents.end()
 
 
 @pytest.fixture

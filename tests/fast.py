@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.warm import warm_starts
+from tests.warm import Parents, warm_starts
 
 __all__ = ["on_disk", "tmp_path", "warm"]
 
@@ -27,6 +27,6 @@ def on_disk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 @pytest.fixture(scope="package", autouse=True)
-def warm() -> Iterator[None]:
-    with warm_starts():
+def warm(warm_parents: Parents) -> Iterator[None]:
+    with warm_starts(warm_parents):
         yield

@@ -38,7 +38,8 @@ MODULES = {
     "tests.tables.exporting": [],
 }
 PROGRAMS = (
-    "actors/worker_process.py", "crash/worker.py", "crash/commit_worker.py", "power/program.py", "spark/commit_program.py"
+    "actors/worker_process.py", "crash/backup_program.py", "crash/commit_worker.py", "crash/worker.py", "power/program.py",
+    "spark/commit_program.py",
 )  # fmt: skip
 FILES = {ROOT / "tests" / name for name in PROGRAMS}
 COLD = "ORBITMQ_COLD_STARTS"
@@ -154,8 +155,9 @@ def _take_orphans(yes: bool) -> None:
 
 
 @contextmanager
-def warm_starts() -> Iterator[None]:
-    parents = Parents()
+def warm_starts(kept: Parents | None = None) -> Iterator[None]:
+    """kept: parents that the caller ends. Without them, those of the block end with it."""
+    parents = kept or Parents()
 
     def execute_child(self: Any, *given: Any) -> None:
         wanted = _signature.bind(self, *given).arguments
@@ -172,4 +174,5 @@ def warm_starts() -> Iterator[None]:
         with patch.object(subprocess.Popen, "_execute_child", execute_child):
             yield
     finally:
-        parents.end()
+        if kept is None:
+            parents.end()

@@ -43,7 +43,7 @@ class Background:
 
     def __init__(self, *arguments: str, feed: str | None = None) -> None:
         self.process = subprocess.Popen(
-            [*COMMAND, *arguments],
+            [sys.executable, "-m", "orbitmq.cli.main", *arguments],  # one of those that are forked from a warm parent
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -3,8 +3,8 @@ what it imports later, and has done nothing else. Half a second of imports for e
 of the tests of commands.
 
 From there on it is a process like any other: with the arguments, environment, folder and open files that it was given, and
-ended by its own interpreter. What an interpreter does before is left to the tests that start the command in the background, at
-a terminal (commands.py) or from a shell.
+ended by its own interpreter. What an interpreter does before is left to the tests that start the command at a terminal
+(commands.py) or from a shell.
 """
 
 from __future__ import annotations

@@ -25,10 +25,7 @@ from tests.crash import crash_build
 from tests.crash.crash_plan import CrashPlan
 
 SIZES = {"log_file_size": 64 << 10, "queue_file_units": 40, "index_slots": 61, "index_entries": 150}
-COMMAND = (
-    "import sys\nfrom orbitmq.store.backup import back_up\nfrom orbitmq.store.layout import StoreLayout\n"
-    "back_up(StoreLayout.at(sys.argv[1]), sys.argv[2])"
-)
+PROGRAM = Path(__file__).with_name("backup_program.py")
 ONLY_OVER_ANOTHER = {"backup_place_discarded"}
 
 
@@ -46,7 +43,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 def killed(store: Path, target: Path, plan: CrashPlan) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", COMMAND, str(store), str(target)]
+    command = [sys.executable, str(PROGRAM), str(store), str(target)]
     return subprocess.run(command, env=crash_build.environment(plan.path), capture_output=True, text=True, check=False)
 
 
