@@ -20,7 +20,7 @@ from orbitmq.remoting.heartbeat import Subscription
 from orbitmq.remoting.host import Host
 from orbitmq.remoting.rare import Rare
 from orbitmq.remoting.registration import Registration
-from orbitmq.remoting.request import AGAIN, SYSTEM_ERROR, Answer, Client, Done, Forward, Notice, Origin, Request
+from orbitmq.remoting.request import AGAIN, LATER, SYSTEM_ERROR, Answer, Client, Done, Forward, Notice, Origin, Request
 from orbitmq.shm.crash_point import crash_point
 from orbitmq.shm.topic_table import TopicTable
 from orbitmq.store.listen_address import ListenAddress, listen_address, server_addresses
@@ -66,6 +66,9 @@ class Gateway(RemoteLoop):
             answer = self._rare.answer(request) if why is None else Answer(SYSTEM_ERROR, why)
             if answer is AGAIN:
                 lib.gateway_again(self.handle, asked)
+                continue
+            if answer is LATER:
+                lib.gateway_later(self.handle, asked)
                 continue
             if isinstance(answer, Done):
                 if self._popping.acknowledge(asked, answer):

@@ -13,13 +13,15 @@ from typing import Any
 from orbitmq.actors.groups import EARLIEST, FROM_LAST
 from orbitmq.actors.piece import Piece
 from orbitmq.actors.tree import Tree
-from orbitmq.errors import Full, OrbitError
+from orbitmq.errors import Full, GroupInUse, OrbitError
 from orbitmq.native._core import ffi, lib
 from orbitmq.remoting.host import Ask
 from orbitmq.remoting.request import SYSTEM_ERROR, Answer, Done, Notice, Wanted
 
 RING = 1024  # records in each ring of a session
 AGAIN_S = 2.0  # until the coordinator, which did not answer, is asked again to close a session
+PARTING_S = 5.0  # how long a pop may wait for sessions that joined its group otherwise, and are closed, to be gone
+LOOK_S = 0.005  # between two looks whether they are
 IN_HAND = 16_384  # messages that the clients of one session may have; POP_LEASES_MAX
 
 
@@ -31,15 +33,30 @@ class Popping:
         self._clock = clock
         self._leaving: deque[tuple[int, int]] = deque()  # slot and epoch of sessions to be closed
         self._next_s = 0.0  # not before, after an error
-        self._mapped: dict[int, tuple[mmap.mmap, Any, tuple[int, int]]] = {}  # by address; with slot and epoch
+        self._mapped: dict[int, tuple[mmap.mmap, Any, tuple[int, int], str]] = {}  # by address; with slot, epoch and group
+        # Groups that a session of ours has left: until when to wait for its end, and when to look for it next.
+        self._parting: dict[str, tuple[float, float]] = {}
         self._lost = False  # the coordinator may have opened a session, and its answer did not come
         self._end = ffi.new("struct gateway_pop_end *")
 
-    def open(self, wanted: Wanted) -> None:
-        """Joins the group as a worker. Raises: OrbitError: the coordinator refused. OSError."""
+    def open(self, wanted: Wanted) -> bool:
+        """Joins the group as a worker. False: not yet, because a session of ours that had joined otherwise, with another filter
+        or order, is about to be gone. Raises: OrbitError: the coordinator refused. OSError."""
         with _popped(wanted) as what:
-            if not lib.gateway_pop_known(self._gateway, what):  # another client may have asked just before
+            if lib.gateway_pop_known(self._gateway, what):  # another client may have asked just before
+                return True
+            now_s = self._clock()
+            until_s, next_s = self._parting.get(wanted.group, (now_s, now_s))
+            if now_s < next_s:
+                return False
+            try:
                 self._open(wanted, what)
+            except GroupInUse:
+                if now_s >= until_s:
+                    raise
+                self._parting[wanted.group] = until_s, now_s + LOOK_S
+                return False
+            return True
 
     def _open(self, wanted: Wanted, what: Any) -> None:
         try:
@@ -69,7 +86,7 @@ class Popping:
             ffi.release(held)
             memory.close()
             raise
-        self._mapped[int(ffi.cast("uintptr_t", held))] = memory, held, (shape["slot"], shape["epoch"])
+        self._mapped[int(ffi.cast("uintptr_t", held))] = memory, held, (shape["slot"], shape["epoch"]), wanted.group
 
     def notice(self, asked: Any, notice: Notice) -> Answer | None:
         """Has the client told when there is something to pop. Returns why it cannot be."""
@@ -95,10 +112,10 @@ class Popping:
         nobody was told."""
         while lib.gateway_pop_over(self._gateway, self._end):
             self._leaving.append((self._end.slot, self._end.epoch))
-            self._unmap(int(ffi.cast("uintptr_t", self._end.memory)))
+            self._part(self._unmap(int(ffi.cast("uintptr_t", self._end.memory))))
         try:
             if self._lost and self._clock() >= self._next_s:
-                kept = [*(names for _, _, names in self._mapped.values()), *self._leaving]
+                kept = [*(names for _, _, names, _ in self._mapped.values()), *self._leaving]
                 self._ask("keep_sessions", kept=[list(names) for names in kept])
                 self._lost = False
             while self._leaving and self._clock() >= self._next_s:
@@ -126,10 +143,16 @@ class Popping:
         for address in list(self._mapped):
             self._unmap(address)
 
-    def _unmap(self, address: int) -> None:
-        memory, held, _ = self._mapped.pop(address)
+    def _unmap(self, address: int) -> str:
+        memory, held, _, group = self._mapped.pop(address)
         ffi.release(held)
         memory.close()
+        return group
+
+    def _part(self, group: str) -> None:
+        now_s = self._clock()
+        self._parting = {each: times for each, times in self._parting.items() if times[0] > now_s}
+        self._parting[group] = now_s + PARTING_S, now_s
 
 
 @contextmanager

@@ -29,8 +29,8 @@ class Filters(Protocol):
 class Loop(Protocol):
     """What the loop pops for clients."""
 
-    def open(self, wanted: Wanted) -> None:
-        """Makes it a worker of a group, for those who pop this. Raises: as Ask."""
+    def open(self, wanted: Wanted) -> bool:
+        """Makes it a worker of a group, for those who pop this. False: not yet; ask again soon. Raises: as Ask."""
 
     def waiting(self, group: str, topic: str, queue: int) -> int:
         """How many pops wait that have named this queue; -1: none."""

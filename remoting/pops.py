@@ -15,6 +15,7 @@ from orbitmq.remoting.request import (
     AGAIN,
     BAD_FILTER,
     INVALID_PARAMETER,
+    LATER,
     NO_MESSAGE,
     NO_PERMISSION,
     TOPIC_NOT_EXIST,
@@ -48,8 +49,7 @@ class Pops:
         wanted = _wanted(request.fields)
         if isinstance(wanted, Answer):
             return wanted
-        self._host.pops.open(wanted)
-        return AGAIN
+        return AGAIN if self._host.pops.open(wanted) else LATER
 
     def _notice(self, request: Request) -> Answer | Notice:
         fields = request.fields

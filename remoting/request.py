@@ -116,6 +116,8 @@ class Done:
 
 # No answer: what the loop lacked for the request is there now, or cannot be, and the loop is to serve it.
 AGAIN = Answer(-1)
+# No answer yet: what the loop lacks for the request cannot be made at this moment, and it is to ask again soon.
+LATER = Answer(-2)
 
 # Answers requests of some codes. Raises: KeyError: a field is missing. ValueError: one cannot be read. OrbitError, OSError: as
 # Host.ask.

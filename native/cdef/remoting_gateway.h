@@ -22,6 +22,7 @@ bool gateway_asked(struct gateway *gateway, struct gateway_request *request);
 void gateway_answer(struct gateway *gateway, const struct gateway_request *request, struct remoting_header *answer, const uint8_t *body,
                     uint32_t body_size);
 void gateway_again(struct gateway *gateway, const struct gateway_request *request);
+void gateway_later(struct gateway *gateway, const struct gateway_request *request);
 bool gateway_gone(struct gateway *gateway, struct gateway_client *client);
 bool gateway_tell(struct gateway *gateway, struct gateway_client client, struct remoting_header *header, const uint8_t *body,
                   uint32_t body_size);

@@ -21,7 +21,7 @@ struct connection {
     bool finished;         /* the client sends no more; what it is owed is still sent */
     bool deaf;             /* it cannot be sent anything any more; what it has sent before is still read and served */
     bool greeted;          /* it is known to be plain */
-    bool stalled;          /* its request waits for room in the submission ring */
+    bool stalled;          /* its request waits, for room in the submission ring for example */
     bool full;             /* requests wait until less is unsent */
     bool holds_full;       /* held pulls wait likewise */
     bool asked;            /* its request waits for Python */

@@ -66,6 +66,9 @@ void gateway_answer(struct gateway *gateway, const struct gateway_request *reque
 /* Instead of an answer: the loop serves the request, now that what it lacked has been made, or cannot be. */
 void gateway_again(struct gateway *gateway, const struct gateway_request *request);
 
+/* Instead of an answer, for now: what the request lacks cannot be made yet. The loop serves it anew soon, and asks again if it lacks that still. */
+void gateway_later(struct gateway *gateway, const struct gateway_request *request);
+
 /* A client of which Python has had a request, and whose connection has ended; each once. False: no more. */
 bool gateway_gone(struct gateway *gateway, struct gateway_client *client);
 

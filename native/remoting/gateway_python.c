@@ -56,6 +56,15 @@ void gateway_again(struct gateway *gateway, const struct gateway_request *reques
     gateway_serve(gateway, connection, false);
 }
 
+void gateway_later(struct gateway *gateway, const struct gateway_request *request)
+{
+    struct connection *const connection = gateway->connections[request->client.connection];
+    assert(connection && connection->epoch == request->client.epoch && connection->asked);
+    gateway_remove(gateway->asked, &gateway->asked_count, connection);
+    connection->asked = false;
+    gateway_stall(gateway, connection);
+}
+
 bool gateway_gone(struct gateway *gateway, struct gateway_client *client)
 {
     if (!gateway->gone_count)

@@ -176,6 +176,20 @@ def test_a_group_that_nobody_has_popped(
         assert other.remote.take().code == SUCCESS
 
 
+def test_the_first_pop_waits_for_those_who_asked(broker: orbitmq.Broker, popper: Popper, topic: str, group: str) -> None:
+    """Goal: it says how the group pops, also if the dispatcher has not yet let go of the session of those who have asked."""
+    with Popper(broker.status().listens, group, topic, order="true") as other:
+        with stopped(broker, "dispatcher"):
+            opaque = popper.remote.put(NOTIFICATION, **popper.notice())
+            asleep(broker)
+            other.put()
+            assert popper.remote.take().opaque == opaque, "told that there is none now"
+            for _ in range(5):  # the gateway's turns, in which it looks at the pop too
+                assert polls(popper) == 0
+        send(broker, b"x", topic=topic)
+        assert [each.body for each in other.take()] == [b"x"]
+
+
 def test_how_many_pops_wait(broker: orbitmq.Broker, popper: Popper, topic: str, group: str) -> None:
     """Those that have named this queue, or none; whatever else waits is none of them."""
     listens = broker.status().listens

@@ -6,14 +6,16 @@ Method: as test_gateway_pop.py. Of actors/popping.py and native/remoting/gateway
 from __future__ import annotations
 
 import mmap
+import os
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
 import orbitmq
-from orbitmq.actors.popping import Popping
+from orbitmq.actors.popping import LOOK_S, PARTING_S, Popping
 from orbitmq.errors import GroupInUse, NoPermission
 from orbitmq.native._core import ffi, lib
 from orbitmq.remoting.request import Wanted
@@ -118,7 +120,7 @@ def test_sessions_of_which_nobody_was_told(monkeypatch: pytest.MonkeyPatch) -> N
         return None, ()
 
     popping = Popping(None, cast(Any, None), cast(Any, ask), lambda: now_s)
-    popping._mapped[1] = mmap.mmap(-1, 1), None, (5, 6)
+    popping._mapped[1] = mmap.mmap(-1, 1), None, (5, 6), "h"
     now_s = 0.0
     with pytest.raises(ConnectionResetError):
         popping.open(Wanted("g", "t", False, "", [], "", False, False))
@@ -127,6 +129,38 @@ def test_sessions_of_which_nobody_was_told(monkeypatch: pytest.MonkeyPatch) -> N
     popping.look()
     popping.look()
     assert asked == [("open_session", None), *[("keep_sessions", [[5, 6]])] * 2]
+
+
+def test_a_session_that_is_about_to_be_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Goal: while a session that had joined the group with another order is being closed, a pop is not refused. The coordinator
+    is asked again, for some seconds, but not all the time."""
+    monkeypatch.setattr("orbitmq.actors.popping.lib", Unknown())
+    joins = 0
+
+    def ask(operation: str, **_: object) -> Any:
+        nonlocal joins
+        if operation == "join_work":
+            joins += 1
+            raise GroupInUse("it has a worker with another order", group="g", members=1, pids=[1])
+        memory = os.memfd_create("session")
+        os.truncate(memory, mmap.PAGESIZE)
+        return {"slot": 5, "epoch": 6}, (memory,)
+
+    popping = Popping(None, cast(Any, SimpleNamespace(generation=1)), cast(Any, ask), lambda: now_s)
+    wanted, now_s = Wanted("g", "t", False, "", [], "", False, True), 100.0
+    with pytest.raises(GroupInUse):
+        popping.open(wanted)
+    popping._part("g")
+    assert [popping.open(wanted) for _ in range(3)] == [False] * 3 and joins == 2
+    now_s += LOOK_S
+    assert not popping.open(wanted) and joins == 3
+    now_s += PARTING_S
+    with pytest.raises(GroupInUse):
+        popping.open(wanted)
+    popping._part("h")
+    with pytest.raises(GroupInUse):
+        popping.open(wanted)
+    assert list(popping._parting) == ["h"], "what is over is forgotten"
 
 
 def test_who_may_say_which_sessions_there_are(broker: orbitmq.Broker) -> None:
@@ -176,7 +210,7 @@ def test_sessions_are_closed_until_the_coordinator_has_answered(monkeypatch: pyt
                 return False
             end.slot, end.epoch = ends.pop(0)
             end.memory = memory
-            mapped = mmap.mmap(-1, 1), ffi.from_buffer(bytearray(1)), (end.slot, end.epoch)
+            mapped = mmap.mmap(-1, 1), ffi.from_buffer(bytearray(1)), (end.slot, end.epoch), "g"
             popping._mapped[int(ffi.cast("uintptr_t", memory))] = mapped
             return True
 

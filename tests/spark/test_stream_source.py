@@ -14,7 +14,7 @@ import orbitmq
 from orbitmq.spark.stream.admission import SupportsTriggerAvailableNow
 from tests.spark.stream_rampage import output
 from tests.tables.stored_topics import StoredTopics
-from tests.trees import small_broker
+from tests.trees import indexed, small_broker
 from tests.waiting import WATCHDOG_S, until
 
 if TYPE_CHECKING:
@@ -183,6 +183,7 @@ def test_the_lag_of_a_stream(spark: SparkSession, broker: orbitmq.Broker, tmp_pa
     query.stop()
     send(broker, 7)
     broker.create_topic("orders", queues=3)
+    indexed(broker)
     assert lag() == 7
     query = start(spark, tmp_path, group="dashboard")
     until(lambda: lag() == 0 and len(broker.group("dashboard").queues) == 3, "the query to go on")
