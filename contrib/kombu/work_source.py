@@ -84,7 +84,8 @@ class WorkSource(Source):
         link, sent = self._link, self._link.wrote()
         while not (found := self._session.take(most, LOOK_S)):
             if link.reached(sent) and not link.free(self.topic):
-                self._session.give_back(())  # so that nothing is handed to this session when nobody asks
+                if not (found := self._session.take(most, 0.0)):  # none is free if this session has got it since the look
+                    self._session.give_back(())  # so that nothing is handed to this session when nobody asks
                 break
         return found
 

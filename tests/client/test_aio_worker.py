@@ -142,7 +142,7 @@ def test_a_task_that_takes_too_long_is_cancelled(model: WorkModel) -> None:
                 raise
 
     async def work() -> int:
-        async with AsyncWorker(model.worker(idle=0, timeout=0.05)) as worker:
+        async with AsyncWorker(model.worker(idle=0, timeout=1.0)) as worker:
             return await worker.run(handle)
 
     assert run_watched(work()) == 2
@@ -223,6 +223,6 @@ def test_a_task_beside_threads_is_given_up(model: WorkModel) -> None:
         if job.body == b"a":
             await asyncio.Event().wait()
 
-    with model.worker(idle=0, timeout=0.05) as worker:
+    with model.worker(idle=0, timeout=1.0) as worker:
         assert worker.run(handle) == 2
     assert model.done == [b"b"] and model.entry(b"a").reasons[0][0].startswith("TimedOut")

@@ -12,7 +12,7 @@ import orbitmq
 from orbitmq import errors
 from tests.client.restarts import Restarts
 from tests.client.test_named_producer import PATIENT_S, halted
-from tests.trees import everything, kill, small_broker
+from tests.trees import everything, indexed, kill, small_broker
 from tests.waiting import until
 
 TOPICS = ("orders", "others")
@@ -102,6 +102,7 @@ def test_a_batch_that_commits_offsets_has_no_id(tmp_path: Path) -> None:
             with producer.batch() as batch:
                 batch.commit(consumer)
                 batch.send("orders", b"1")
+        indexed(broker)
         with broker.consumer("h", ["orders"], start="earliest") as consumer:
             got = until(lambda: (messages := consumer.poll_batch(10, timeout=1)) and len(messages) == 2 and messages, "both")
         assert ["DEDUP_ID" in message.properties for message in got] == [True, False]

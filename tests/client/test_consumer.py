@@ -348,8 +348,8 @@ def test_a_signal_interrupts_a_wait(broker: ComposedBroker) -> None:
 
     before = signal.signal(signal.SIGALRM, ring)
     try:
-        signal.setitimer(signal.ITIMER_REAL, 0.05)
         with pytest.raises(Rung):
+            signal.setitimer(signal.ITIMER_REAL, 0.05)
             consumer.poll()
     finally:
         signal.signal(signal.SIGALRM, before)

@@ -15,7 +15,7 @@ from orbitmq.client.consumer import Consumer
 from orbitmq.errors import BrokerNotRunning, BrokerStopped, Fenced
 from orbitmq.native._core import lib
 from tests.client.composed_broker import ComposedBroker
-from tests.trees import small_broker
+from tests.trees import indexed, small_broker
 from tests.waiting import WATCHDOG_S, dead, until
 
 BACKLOG = 50_000
@@ -50,6 +50,7 @@ def test_a_lagging_consumer_notices_the_death_of_its_tree(tmp_path: Path, group:
     with small_broker(tmp_path / "store", log_file_size=1 << 24) as broker:
         broker.create_topic("t", queues=1)
         broker.producer().send_batch("t", [b"%d" % number for number in range(BACKLOG)])
+        indexed(broker)
         with orbitmq.connect(broker.name) as client:
             consumer = client.consumer(group, topics=["t"])
             assert len(consumer.poll_bodies(BACKLOG // 10, WATCHDOG_S)) == BACKLOG // 10
@@ -67,6 +68,7 @@ def test_a_commit_into_a_dead_tree_raises(tmp_path: Path) -> None:
     with small_broker(tmp_path / "store") as broker:
         broker.create_topic("t", queues=1)
         broker.producer().send_batch("t", [b"%d" % number for number in range(100)])
+        indexed(broker)
         with orbitmq.connect(broker.name) as client:
             consumer = client.consumer("g", topics=["t"])
             assert len(consumer.poll_batch(10, WATCHDOG_S)) == 10
@@ -85,7 +87,8 @@ def test_a_commit_into_a_dead_tree_raises(tmp_path: Path) -> None:
             until(refused, "a refusal")
             with pytest.raises(BrokerNotRunning):
                 consumer.commit()
-            with small_broker(tmp_path / "store", name=broker.name):
+            with small_broker(tmp_path / "store", name=broker.name) as successor:
+                indexed(successor)
                 if not counted:
                     with pytest.raises(Fenced):
                         consumer.commit()
@@ -99,11 +102,13 @@ def test_whoever_was_told_and_read_on_commits_without_an_error(tmp_path: Path) -
     with small_broker(tmp_path / "store") as broker:
         broker.create_topic("t", queues=1)
         broker.producer().send_batch("t", [b"%d" % number for number in range(100)])
+        indexed(broker)
         with orbitmq.connect(broker.name) as client:
             consumer = client.consumer("g", topics=["t"])
             assert len(consumer.poll_batch(10, WATCHDOG_S)) == 10
             killed(broker)
-            with small_broker(tmp_path / "store", name=broker.name):
+            with small_broker(tmp_path / "store", name=broker.name) as successor:
+                indexed(successor)
                 until(lambda: end_of(consumer) >= 0, "the end")
                 assert len(consumer.poll_batch(20, WATCHDOG_S)) == 20
                 consumer.commit()
@@ -114,6 +119,7 @@ def test_a_forked_child_does_not_commit_what_its_parent_got(tmp_path: Path) -> N
     with small_broker(tmp_path / "store") as broker:
         broker.create_topic("t", queues=1)
         broker.producer().send_batch("t", [b"%d" % number for number in range(100)])
+        indexed(broker)
         consumer = broker.consumer("g", topics=["t"])
         assert len(consumer.poll_batch(10, WATCHDOG_S)) == 10
         reader, writer = os.pipe()

@@ -105,8 +105,8 @@ def test_a_late_member_stores_nothing(tmp_path: Path) -> None:
     """Goal: of two members that have processed the same messages one stores its results, whatever the other believes to own."""
     with small_broker(tmp_path) as broker:
         fill(broker)
-        with broker.producer() as producer, broker.consumer("pricing", ["orders"], max_poll_interval=1) as late:
-            pass_on(producer, late, 2)
+        with broker.producer() as producer, broker.consumer("pricing", ["orders"], max_poll_interval=4) as late:
+            assert pass_on(producer, late, 2, 10) == [b"0", b"1"]
             messages = late.poll_batch(3, timeout=10)
             with pytest.raises(errors.Fenced) as caught, producer.batch() as batch:
                 batch.commit(late)

@@ -22,7 +22,7 @@ from orbitmq.native._core import lib
 from orbitmq.store import config
 from orbitmq.store.config import DataVersion, TopicConfig
 from orbitmq.store.layout import StoreLayout
-from tests.client.work_takes import collect, number
+from tests.client.work_takes import collect, lag, number
 from tests.store.log_builder import LogBuilder
 from tests.trees import SMALL, actors, kill, small_broker
 from tests.waiting import WATCHDOG_S, until
@@ -103,9 +103,8 @@ def test_the_sharding_key_counts_first(tmp_path: Path) -> None:
 def test_what_fails_holds_back_those_behind_it(broker: orbitmq.Broker, name: str, how: str) -> None:
     """Goal: a message of a key that comes again is not overtaken by a later one of that key."""
     fill(broker, name, ["a", "a", "b"], queues=2)
-    visibility = 0.2 if how == "time_over" else 30.0
     with ordered(broker, name) as other:
-        worker = ordered(broker, name, visibility=visibility)
+        worker = ordered(broker, name)
         first, b = collect(worker, 2)
         assert numbers([first, b]) == [0, 2]
         if how != "dead":
@@ -121,6 +120,8 @@ def test_what_fails_holds_back_those_behind_it(broker: orbitmq.Broker, name: str
             return
         elif how == "given_back":
             worker.give_back([first])
+        elif how == "time_over":
+            worker.extend(first, 0.05)
         elif how == "dead":
             worker.close()
         (again,) = [each for each in collect(other, 2 if how == "dead" else 1) if number(each) != 2]
@@ -181,7 +182,7 @@ def test_a_key_that_nobody_finishes_stops_no_other(broker: orbitmq.Broker, name:
         keys = ["stuck" if at % 2 else f"k{at}" for at in range(count)]
         for at in range(0, count, 500):
             producer.send_batch(name, [b"%d" % each for each in range(at + 1, at + 501)], keys=keys[at : at + 500])
-    with ordered(broker, name) as worker, ordered(broker, name) as other:
+    with ordered(broker, name, visibility=3600) as worker, ordered(broker, name) as other:
         (stuck,) = worker.take(1, WATCHDOG_S)
         assert number(stuck) == 0
         came: list[int] = []
@@ -273,8 +274,9 @@ def test_handlers_of_one_worker(broker: orbitmq.Broker, name: str) -> None:
         with lock:
             busy.remove(mine)
 
-    with broker.worker(name, [name], key_ordered=True, concurrency=8, idle=0.5) as worker:
-        assert worker.run(handle) == 60
+    with broker.worker(name, [name], key_ordered=True, concurrency=8, idle=WATCHDOG_S) as worker:
+        assert worker.run(handle, jobs=60) == 60
+    until(lambda: lag(broker, name) == 0, "the last answers")
     assert len(came) == 4
     assert all(found == sorted(found) for found in came.values())
 

@@ -18,7 +18,7 @@ import pytest
 import orbitmq
 from orbitmq import errors
 from tests.client.restarts import Restarts
-from tests.trees import everything, kill, small_broker
+from tests.trees import everything, indexed, kill, small_broker
 from tests.waiting import WATCHDOG_S, until
 
 PATIENT_S = 60.0
@@ -43,6 +43,7 @@ def test_ids(tmp_path: Path) -> None:
             assert producer.send("orders", b"e", dedup="order-17").duplicate
             other.send("orders", b"f")
             producer.flush()
+        indexed(broker)
         with broker.consumer("g", ["orders"], start="earliest") as consumer:
             got = until(lambda: (messages := consumer.poll_batch(10, timeout=1)) and messages, "the messages")
         ids = [message.properties["DEDUP_ID"] for message in got]

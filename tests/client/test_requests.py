@@ -390,7 +390,7 @@ def test_the_turn_to_read_goes_on(broker: orbitmq.Broker, name: str) -> None:
             thread.start()
             return thread
 
-        first = begin(b"first", 1.0)
+        first = begin(b"first", 3.0)
         until(lambda: reader._reading, "the first to read")
         others = [begin(b"other", WATCHDOG_S) for _ in range(3)]
         first.join(WATCHDOG_S)
@@ -424,7 +424,7 @@ def test_an_interrupted_turn_loses_no_reply(broker: orbitmq.Broker, name: str, m
 
     def ask(client: orbitmq.Client) -> None:
         try:
-            ended.append(bytes(client.request(name, b"x", 5)).decode())
+            ended.append(bytes(client.request(name, b"x", WATCHDOG_S)).decode())
         except (KeyboardInterrupt, RequestTimeout) as error:
             ended.append(type(error).__name__)
 

@@ -100,7 +100,7 @@ def test_a_retry_as_rocketmq_stores_it(broker: orbitmq.Broker, name: str) -> Non
 def test_tries_are_used_up(broker: orbitmq.Broker, name: str) -> None:
     """Nacked with a delay and without one, by a worker that hangs, and by one that dies."""
     send(broker, name, 3)
-    with broker.work_session(name, [name], visibility=0.1, max_tries=2) as worker:
+    with broker.work_session(name, [name], max_tries=2) as worker:
         deliveries: dict[bytes, list[int]] = {}
         while sum(map(len, deliveries.values())) < 6:
             for each in collect(worker, 1):
@@ -109,6 +109,8 @@ def test_tries_are_used_up(broker: orbitmq.Broker, name: str) -> None:
                     worker.nack(each, delay=0, reason=f"failure {each.delivery}", digest="d")
                 elif body(each) == b"1":
                     worker.nack(each, delay=0.01)
+                else:
+                    worker.extend(each, 0.01)
         assert deliveries == {b"0": [1, 2], b"1": [1, 2], b"2": [1, 2]}
         found = letters(broker, name, 3)
     assert {each.body: (each.tries, each.topic, each.reason, each.digest) for each in found} == {
@@ -225,8 +227,8 @@ def test_from_the_first_try_to_the_redrive(tmp_path: Path, end: Callable[[orbitm
         def failing(job: orbitmq.Job) -> None:
             raise ValueError(f"no money in try {job.delivery}")
 
-        with broker.worker(group, ["orders"], max_tries=3, idle=0.1) as worker:
-            worker.run(failing)
+        with broker.worker(group, ["orders"], max_tries=3, idle=WATCHDOG_S) as worker:
+            assert worker.run(failing, jobs=1) == 1
         scheduled(broker, group, 1)
         for level in (3, 4):
             end(broker)
@@ -239,23 +241,23 @@ def test_from_the_first_try_to_the_redrive(tmp_path: Path, end: Callable[[orbitm
             if level == 4:
                 continue
             seen: list[tuple[bytes, str, int]] = []
-            with broker.worker(group, ["orders"], idle=0.5) as worker:
-                for job in worker.take(1):
+            with broker.worker(group, ["orders"]) as worker:
+                for job in worker.take(1, WATCHDOG_S):
                     seen.append((job.body, job.topic, job.delivery))
                     job.fail(ValueError("no money in try 2"))
                 worker.flush()
             assert seen == [(b"0", "orders", 2)]
             scheduled(broker, group, 2)
-        with broker.worker(group, ["orders"], idle=0.5) as worker:
-            worker.run(failing)
+        with broker.worker(group, ["orders"], idle=WATCHDOG_S) as worker:
+            assert worker.run(failing, jobs=1) == 1
         (letter,) = letters(broker, group, 1)
         assert (letter.tries, letter.reason, len(letter.digest)) == (3, "ValueError: no money in try 3", 12)
         listed = json.loads(run("dlq", "list", group, "--json", "--name", broker.name).stdout)
         assert letter.reason in json.dumps(listed)
         assert letter.reason in run("dlq", "show", group, "0", "--name", broker.name).stdout
         assert len(broker.dead_letters(group).redrive()) == 1
-        with broker.worker(group, ["orders"], idle=0.5) as worker:
-            (job,) = worker.take(1)
+        with broker.worker(group, ["orders"]) as worker:
+            (job,) = worker.take(1, WATCHDOG_S)
             assert (job.body, job.topic, job.delivery) == (b"0", "orders", 1)
             job.ack()
             worker.flush()

@@ -203,8 +203,9 @@ def test_a_late_acknowledgement(broker: orbitmq.Broker, name: str, tries: int) -
     """Goal: an acknowledgement of a message that is a dead letter by then, or done by another worker, does not count as one
     that a dead dispatcher has applied, though the message is done, and below the floor."""
     send(broker, name, 1)
-    with broker.work_session(name, [name], visibility=0.1, in_hand=1, max_tries=tries) as worker:
+    with broker.work_session(name, [name], in_hand=1, max_tries=tries) as worker:
         late = collect(worker, 1)
+        worker.extend(late[0], 0.01)
         if tries == 1:
             letters(broker, name, 1)
         else:
@@ -222,10 +223,11 @@ def test_a_late_acknowledgement_above_the_floor(broker: orbitmq.Broker, name: st
     send(broker, name, 2)
     with (
         broker.work_session(name, [name], in_hand=1, visibility=3600, max_tries=1) as holder,
-        broker.work_session(name, [name], in_hand=1, visibility=0.1) as worker,
+        broker.work_session(name, [name], in_hand=1) as worker,
     ):
         collect(holder, 1)
         late = collect(worker, 1)
+        worker.extend(late[0], 0.01)
         letters(broker, name, 1)
         os.kill(actors(broker)["dispatcher"].pid, signal.SIGSTOP)
         worker.ack(late)
@@ -260,7 +262,7 @@ def test_a_worker_that_writes_nonsense(broker: orbitmq.Broker, name: str, what: 
     dispatcher = actors(broker)["dispatcher"].pid
     text = (BAD, BAD >> 32, BAD >> 32, lib.WORK_TEXT, 24, BAD)
     with broker.work_session(name, [name], max_tries=1) as honest:
-        hostile = broker.work_session(name, [name], visibility=1.0)
+        hostile = broker.work_session(name, [name])
         mine = collect(hostile, 10)
         slot = mine[0].slot
         nack = (mine[0].offset, slot, 1, lib.WORK_NACK, 0, lib.WORK_BACK_OFF)

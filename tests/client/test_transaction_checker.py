@@ -113,8 +113,8 @@ def test_what_a_dead_producer_has_begun(started: Started) -> None:
     child = os.fork()
     if child == 0:
         with orbitmq.connect(broker.name) as client, client.producer(group="shop", check=Asked("rollback")) as producer:
-            producer.transaction("t", b"kept", properties={"CHECK_IMMUNITY_TIME_IN_SECONDS": "1"})
-            producer.transaction("t", b"dropped", properties={"CHECK_IMMUNITY_TIME_IN_SECONDS": "1"})
+            producer.transaction("t", b"kept", properties={"CHECK_IMMUNITY_TIME_IN_SECONDS": "5"})
+            producer.transaction("t", b"dropped", properties={"CHECK_IMMUNITY_TIME_IN_SECONDS": "5"})
             os.kill(os.getpid(), signal.SIGKILL)
     os.waitpid(child, 0)
     others, check = Asked("rollback"), Asked("rollback", kept="commit")

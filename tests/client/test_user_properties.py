@@ -9,7 +9,7 @@ import pytest
 
 import orbitmq
 from orbitmq.errors import PropertyError
-from tests.trees import small_broker
+from tests.trees import indexed, small_broker
 
 OWN = {"color": "red", "region": "eu"}
 
@@ -36,5 +36,6 @@ def test_a_message_is_passed_on(tmp_path: Path) -> None:
                 with pytest.raises(PropertyError):
                     producer.send("to", message.body, properties=message.properties)
                 producer.send("to", message.body, tags=message.tags, keys=message.keys, properties=message.user_properties)
+        indexed(broker)
         with broker.consumer(None, ["to"], start="earliest") as consumer:
             assert [message.user_properties for message in consumer.poll_batch(6, timeout=10)] == [OWN] * 6

@@ -256,6 +256,7 @@ def test_what_is_on_its_way_is_never_sent_again(tree: Restarts) -> None:
                     pending.result(WATCHDOG_S)
             tree.start()
             assert len({blocked.result(WATCHDOG_S).offset, *(each.offset for each in whole.result(WATCHDOG_S))}) == 3
+        indexed(client)
         with client.consumer(None, ["orders"]) as consumer:
             bodies = [bytes(message.body) for message in consumer.poll_batch(100, WATCHDOG_S)]
         assert sorted(bodies) == [b"before", b"no", b"no room yet", b"room"]

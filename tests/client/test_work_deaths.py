@@ -100,8 +100,9 @@ def test_acknowledgements_out_of_order_survive_a_restart(tmp_path: Path, how: st
 def test_a_late_acknowledgement_is_refused_by_the_next_dispatcher(broker: orbitmq.Broker, name: str) -> None:
     """Goal: an acknowledgement that came too late does not count as one that a dead dispatcher has applied."""
     fill(broker, name, 1, queues=1)
-    with broker.work_session(name, [name], visibility=0.1, in_hand=1) as worker:
+    with broker.work_session(name, [name], in_hand=1) as worker:
         late = collect(worker, 1)
+        worker.extend(late[0], 0.01)
         file = work_files.path_of(StoreLayout.at(broker.connection.attachment.store), name, (name, 0))
         until(lambda: not file.read_bytes()[lib.WORK_FILE_SIZE - 8 * lib.WORK_WINDOW] & 3, "the end of its time")
         dispatcher = actors(broker)["dispatcher"].pid

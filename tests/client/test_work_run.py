@@ -78,7 +78,7 @@ def test_a_hung_thread_is_replaced(model: WorkModel) -> None:
         if job.body == b"hangs" and job.delivery == 1:
             go.wait()
 
-    with model.worker(timeout=0.05, idle=0) as worker:
+    with model.worker(timeout=1.0, idle=0) as worker:
         assert worker.run(handle) == 3
         assert model.done == [b"a", b"b"] and model.entry(b"hangs").reasons[0][0].startswith("TimedOut")
         go.set()

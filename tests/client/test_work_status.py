@@ -17,7 +17,7 @@ from orbitmq.client.work_session import WorkSession
 from orbitmq.client.work_status import QueueWork
 from tests.client.awaitable import run_watched
 from tests.client.work_takes import collect
-from tests.trees import small_broker
+from tests.trees import indexed, small_broker
 from tests.waiting import WATCHDOG_S, until
 
 WINDOW = 65_536
@@ -34,6 +34,7 @@ def fill(broker: orbitmq.Broker, topic: str, count: int, queues: int = 1) -> Non
     with broker.producer() as producer:
         for queue in range(queues):
             producer.send_batch(topic, [b"x"] * count, queue=queue)
+    indexed(broker)
 
 
 def take(worker: WorkSession, count: int) -> list[HandOut]:
@@ -157,6 +158,7 @@ def test_messages_that_wait_for_their_key(broker: orbitmq.Broker, name: str) -> 
     with broker.producer() as producer:
         for key in "aaa":
             producer.send(name, b"x", keys=key)
+    indexed(broker)
     reason = f"2 messages of {name}: an earlier message of the same key is not done"
     with broker.work_session(name, [name], key_ordered=True) as worker:
         (first,) = take(worker, 1)

@@ -41,10 +41,28 @@ def send(broker: orbitmq.Client, topic: str, *bodies: bytes, **fields: str) -> N
             producer.send(topic, body, properties=fields)
 
 
+def left(broker: orbitmq.Client, group: str, topic: str) -> int:
+    """Messages of the topic that are not done."""
+    return sum(queue.lag_messages for queue in broker.group(group).queues if queue.topic == topic)
+
+
+def rest_of(broker: orbitmq.Client, topic: str, count: int) -> dict[int, int]:
+    """Works on so many jobs of the group "g"; then there are no others. Returns the delivery of each."""
+    seen: dict[int, int] = {}
+    with broker.worker("g", [topic], idle=WATCHDOG_S) as worker:
+        assert worker.run(lambda job: seen.update({int(job.body): job.delivery}), jobs=count) == count
+    until(lambda: left(broker, "g", topic) == 0, "the rest to be done")
+    return seen
+
+
 def test_loops(broker: orbitmq.Broker, topic: str) -> None:
     send(broker, topic, *(b"%d" % n for n in range(50)))
-    with broker.worker("loops", [topic], idle=0.5) as worker:
-        seen = [(int(job.body), job.topic, job.delivery) for job in worker]
+    seen: list[tuple[int, str, int]] = []
+    with broker.worker("loops", [topic], idle=WATCHDOG_S) as worker:
+        for job in worker:
+            seen.append((int(job.body), job.topic, job.delivery))
+            if len(seen) == 50:
+                worker.stop()
     assert sorted(seen) == [(n, topic, 1) for n in range(50)]
     with broker.worker("loops", [topic], idle=0) as worker:
         assert not list(worker)
@@ -68,18 +86,20 @@ def test_batches(broker: orbitmq.Broker, topic: str) -> None:
     with broker.producer() as producer:
         producer.send_batch(topic, [b"%d" % n for n in range(5000)])
     seen: list[int] = []
-    with broker.worker("batches", [topic], in_hand=4096, idle=0.5) as worker:
+    with broker.worker("batches", [topic], in_hand=4096, idle=WATCHDOG_S) as worker:
         for jobs in worker.batches(1000):
             seen += [int(job.body) for job in jobs]
+            if len(seen) >= 5000:
+                worker.stop()
         worker.flush(WATCHDOG_S)
-    assert sorted(seen) == list(range(5000))
+    assert sorted(seen) == list(range(5000)) and left(broker, "batches", topic) == 0
 
 
 def test_threads_and_tasks(broker: orbitmq.Broker, topic: str) -> None:
     send(broker, topic, *(b"%d" % n for n in range(60)))
     seen: list[int] = []
 
-    @broker.work("many", [topic], concurrency=4, idle=0.3)
+    @broker.work("many", [topic], concurrency=4, idle=WATCHDOG_S)
     def handle(job: orbitmq.Job) -> None:
         seen.append(int(job.body))
 
@@ -89,19 +109,22 @@ def test_threads_and_tasks(broker: orbitmq.Broker, topic: str) -> None:
     async def tasks() -> int:
         async with orbitmq.aio.connect(broker.name) as client:
 
-            @client.work("many", [topic], concurrency=4, idle=0.3)
+            @client.work("many", [topic], concurrency=4, idle=WATCHDOG_S)
             async def handle(job: orbitmq.Job) -> None:
                 await asyncio.sleep(0)
                 seen.append(int(job.body))
 
             done = await handle.run(jobs=20)
-            async with client.worker("many", [topic], idle=0.3) as worker:
+            async with client.worker("many", [topic], idle=WATCHDOG_S) as worker:
                 async for job in worker:
                     seen.append(int(job.body))
+                    if len(seen) == 60:
+                        worker.stop()
             return done
 
     assert run_watched(tasks()) == 20
     assert sorted(seen) == list(range(60))
+    until(lambda: left(broker, "many", topic) == 0, "the last answers")
 
 
 def test_what_no_worker_can_have(broker: orbitmq.Broker, topic: str) -> None:
@@ -141,8 +164,7 @@ def test_a_killed_worker(broker: orbitmq.Broker, topic: str, tmp_path: Path, kin
     until(lambda: len(list(tmp_path.glob("*-1"))) == begun)
     program.kill()
     program.wait()
-    with broker.worker("g", [topic], idle=1) as worker:
-        seen = {int(job.body): job.delivery for job in worker}
+    seen = rest_of(broker, topic, 6)
     first = {int(note.name.partition("-")[0]) for note in tmp_path.glob("*-1")}
     assert {n for n, delivery in seen.items() if delivery == 2} >= first and sorted(seen) == list(range(6))
 
@@ -162,8 +184,7 @@ def test_a_graceful_stop(
     said, _ = program.communicate(timeout=WATCHDOG_S)
     first = {int(note.name.partition("-")[0]) for note in tmp_path.glob("*-1")}  # more than at the signal, if it was slow
     assert program.returncode == 0 and said.decode() in ("stopped True\n", f"worked on {len(first)}\n")
-    with broker.worker("g", [topic], idle=1) as worker:
-        seen = {int(job.body): job.delivery for job in worker}
+    seen = rest_of(broker, topic, 6 - len(first))
     assert set(seen) == set(range(6)) - first and set(seen.values()) <= {1}
 
 
@@ -238,12 +259,15 @@ def test_a_late_ack_is_told(broker: orbitmq.Broker, topic: str) -> None:
 def test_a_killed_dispatcher(broker: orbitmq.Broker, topic: str) -> None:
     send(broker, topic, *(b"%d" % n for n in range(200)))
     seen: list[int] = []
-    with broker.worker("struck", [topic], idle=2) as worker:
+    with broker.worker("struck", [topic], idle=WATCHDOG_S) as worker:
         for job in worker:
             seen.append(int(job.body))
             if len(seen) in (30, 90):
                 kill(broker, "dispatcher")
+            if len(seen) == 200:
+                worker.stop()
     assert sorted(seen) == list(range(200))
+    until(lambda: left(broker, "struck", topic) == 0, "the last answers")
 
 
 def test_a_broker_that_comes_back(tmp_path: Path) -> None:

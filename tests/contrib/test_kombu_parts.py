@@ -1,10 +1,12 @@
 """Goal: the parts of the transport that decide something: names, the stored form of a message, options, and what extends what
-is in hand. Method: properties, tables, and doubles of sources."""
+is in hand. Method: properties, tables, and doubles of sources and of what they are built on."""
 
 from __future__ import annotations
 
 import logging
+import threading
 import time
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -15,6 +17,7 @@ from orbitmq.contrib.kombu.envelope import due_of, labels, packed, to_be_kept, u
 from orbitmq.contrib.kombu.hands import Hands
 from orbitmq.contrib.kombu.names import broker_of, exchange_topic, topic_of
 from orbitmq.contrib.kombu.options import Options, options_of
+from orbitmq.contrib.kombu.work_source import WorkSource
 from orbitmq.errors import SettingError, TimedOut
 from orbitmq.shm.topic_name import check_new_topic_name
 from tests.waiting import until
@@ -156,3 +159,45 @@ def test_what_is_in_hand_is_extended(caplog: pytest.LogCaptureFixture) -> None:
     hands.ack(tag)
     assert source.told[-1] == "ack"
     hands.close()
+
+
+class LateLink:
+    """A link, and the session of its one topic. The broker hands its one message to the session between two of its looks, so
+    that it is nobody's no more when the link asks. comes: there is such a message."""
+
+    def __init__(self, comes: bool) -> None:
+        self.comes = comes
+        self.told: list[str] = []
+
+    def session(self, topic: str) -> LateLink:
+        return self
+
+    def wrote(self) -> int:
+        return 7
+
+    def reached(self, position: int) -> bool:
+        return True
+
+    def free(self, topic: str) -> int:
+        self.told.append("free")
+        return 0
+
+    def take(self, most: int, timeout: float | None) -> list[LateLink]:
+        self.told.append("take")
+        return [self] if self.comes and "free" in self.told else []
+
+    def give_back(self, hand_outs: Sequence[LateLink]) -> None:
+        assert not hand_outs
+        self.told.append("give_back")
+
+    delivery = 1
+    message = packed({"body": b"x", "headers": {}, "properties": {}})
+
+
+@pytest.mark.parametrize("comes", [True, False])
+def test_what_was_handed_over_meanwhile_is_got(comes: bool) -> None:
+    """Of a queue that has nothing free, `get` returns what this session has by then; if it has nothing, it wants no more."""
+    link = LateLink(comes)
+    got = WorkSource("q", threading.Condition(), link)._get()  # type: ignore[arg-type]  # what it uses of a link
+    assert (got is not None and got.payload["body"] == b"x") is comes
+    assert link.told == ["take", "free", "take", *([] if comes else ["give_back"])]
