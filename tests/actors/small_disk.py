@@ -14,7 +14,7 @@ from pathlib import Path
 
 import orbitmq
 from orbitmq import errors
-from tests.trees import actors, kill, small_broker
+from tests.trees import actors, indexed, kill, small_broker
 from tests.waiting import dead, until
 
 BODY = bytes(1000)
@@ -210,6 +210,8 @@ def told_to_scripts(disk: Path) -> None:
         assert orbit(0, "health") == "ok\n"
         said = orbit(0, "send", "orders", "x")
         assert said.startswith(f"appended  orders/0@{sent}  "), (said, sent)
+        with orbitmq.connect() as client:
+            indexed(client)
         assert len(orbit(0, "tail", "orders", "--from", "earliest", "--no-follow").splitlines()) == sent + 1
     finally:
         orbit(0, "down")

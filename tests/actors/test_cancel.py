@@ -14,7 +14,7 @@ from orbitmq.native._core import lib
 from tests.actors.delay_life import TIMER, DelayLife, settings_of
 from tests.waiting import until
 
-DAY_MS = 86_400_000
+DAY_MS, HOUR_MS = 86_400_000, 3_600_000
 
 
 def now_ms() -> int:
@@ -56,7 +56,7 @@ def test_it_never_comes(life: DelayLife) -> None:
 
 def test_too_late(life: DelayLife) -> None:
     """Its time has come; or it is no message at all: one that cancels, one to come, the record itself."""
-    offsets = send(life, 2)
+    offsets = send(life, 2, apart_ms=HOUR_MS)
     life.pass_time(DAY_MS)
     life.settle()
     assert came(life) == [b"0"]
@@ -103,14 +103,14 @@ def test_deaths(in_memory: Path, death: str, told: bool) -> None:
     """A successor reads what was cancelled before it puts any message there."""
     settings = settings_of(in_memory)
     life = DelayLife(settings, most=3)
-    offsets = send(life, 8)
+    offsets = send(life, 8, apart_ms=HOUR_MS)
     life.settle()
     life.keep()
     cancels = life.cancel("T", *offsets[1:7])
     if told:
         life.settle()
         assert {life.outcome(each) for each in cancels} == {lib.CANCEL_NEVER}
-    life.pass_time(DAY_MS + 3000)
+    life.pass_time(DAY_MS + 3 * HOUR_MS)
     if told:
         life.settle()
         assert came(life) == [b"0"]

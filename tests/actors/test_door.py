@@ -141,8 +141,9 @@ def test_a_refused_client_leaves_nothing(tmp_path: Path) -> None:
     """Goal: no kind of refusal costs the coordinator a descriptor."""
     with small_broker(tmp_path, connections_per_process=1) as broker:
         pid = actors(broker)["coordinator"].pid
+        broker.status()  # together with its answer, the descriptors that came with earlier ones are closed
         before = len(os.listdir(f"/proc/{pid}/fd"))  # noqa: PTH208
         for _ in range(50):
             with pytest.raises(errors.Full):
                 orbitmq.connect(broker.name)
-        until(lambda: len(os.listdir(f"/proc/{pid}/fd")) == before, "what was opened for them to be closed")  # noqa: PTH208
+        until(lambda: len(os.listdir(f"/proc/{pid}/fd")) <= before, "what was opened for them to be closed")  # noqa: PTH208

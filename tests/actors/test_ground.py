@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import signal
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -34,7 +35,7 @@ def copied(store: Path, name: str) -> Path:
     target = store.with_name(name)
 
     def copy(source: str, to: str) -> None:
-        if os.path.exists(source):  # noqa: PTH110
+        with suppress(FileNotFoundError):
             shutil.copy2(source, to)
 
     shutil.copytree(store, target, copy_function=copy, symlinks=True)

@@ -82,6 +82,7 @@ def test_what_is_shown(tmp_path: Path) -> None:
     """groups(), group() and clients() tell what status() tells, and who has what."""
     with small_broker(tmp_path) as broker:
         fill(broker)
+        until(lambda: not broker.status().sessions, "the end of the producer that filled it")
         assert broker.groups() == []
         with broker.consumer("g", ["t"]) as consumer, broker.producer():
             read(consumer, EACH)
@@ -248,7 +249,7 @@ def test_a_pause_lets_members_commit(tmp_path: Path) -> None:
     comes twice."""
     with small_broker(tmp_path) as broker:
         fill(broker)
-        with broker.consumer("g", ["t"]) as consumer:
+        with broker.consumer("g", ["t"], revoke_timeout=WATCHDOG_S) as consumer:
             got = read(consumer, 5)
             assert broker.pause_group("g").paused
             assert consumer.poll(0) is None

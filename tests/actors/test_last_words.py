@@ -27,7 +27,7 @@ from orbitmq.native._core import ffi, lib
 from orbitmq.shm.death import Death
 from orbitmq.shm.event import Event
 from tests.trees import SMALL, actors
-from tests.waiting import until
+from tests.waiting import WATCHDOG_S, until
 
 
 def assertion() -> None:
@@ -76,7 +76,7 @@ def dying(store: Path, log: Path, way: Callable[[], None], monkeypatch: pytest.M
         result = next(line for line in map(json.loads, lines) if "progress" not in line)
         assert "ready" in result, result
         ours.sendall(b"\n")
-    with orbitmq.connect(name) as client:
+    with orbitmq.connect(name, timeout=WATCHDOG_S) as client:
         yield client
         client.stop_broker()
     assert os.waitstatus_to_exitcode(os.waitpid(supervisor, 0)[1]) == 0

@@ -17,7 +17,7 @@ from orbitmq.shm.segment import MOUNT
 from orbitmq.store import broker_file
 from orbitmq.store.layout import StoreLayout
 from tests.trees import actors, kill, segments, small_broker
-from tests.waiting import dead, until
+from tests.waiting import WATCHDOG_S, dead, until
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ def test_what_it_is_found_by_is_cleared_away(tmp_path: Path, folder: Path, what:
         producer.send("orders", b"x")
         kill(broker, "coordinator")
         until(lambda: answers("cleared"), "a new coordinator that answers at the new socket")
-        with orbitmq.connect("cleared") as fresh:
+        with orbitmq.connect("cleared", timeout=WATCHDOG_S) as fresh:
             fresh.stop_broker()
     assert list(folder.iterdir()) == []
     assert not layout.abort.exists()

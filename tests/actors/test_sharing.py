@@ -93,10 +93,16 @@ def open_sessions(name: str, count: int) -> Callable[[], int | str]:
     return work
 
 
+def all_gone(broker: orbitmq.Client) -> None:
+    """Sessions that are closing count."""
+    until(lambda: not broker.status().sessions, "the end of the sessions before")
+
+
 def test_a_user_gets_its_part_of_the_sessions(folder: Path) -> None:
     """However many processes it has, and also after the coordinator has died."""
     with small_broker(folder / "store", group=GROUP_NAME, user_share_percent=PERCENT) as broker:
         assert open_sessions(broker.name, 1)() == 1  # late imports may be unreadable for another user
+        all_gone(broker)
         assert as_member(STRANGER, open_sessions(broker.name, SESSIONS + 1)) == SESSIONS
 
         def beside_half() -> Any:
@@ -116,6 +122,7 @@ def test_a_user_gets_its_part_of_the_sessions(folder: Path) -> None:
                 os.close(parent)
                 return os.read(child, 1)[0]
 
+        all_gone(broker)
         assert as_member(STRANGER, beside_half) == SESSIONS - SESSIONS // 2
 
         def beside_a_death() -> Any:
@@ -126,6 +133,7 @@ def test_a_user_gets_its_part_of_the_sessions(folder: Path) -> None:
                 held.append(client.producer(message_max=1024))
             return "got one more"
 
+        all_gone(broker)
         ready, told = os.pipe()
         go, gone = os.pipe()
         killer = os.fork()

@@ -23,13 +23,16 @@ from orbitmq.store.tree_settings import tree_settings
 from orbitmq.store.verify.verify import verify
 from orbitmq.tables import extents
 from tests.actors.users import GROUP, GROUP_NAME, SOMEBODY, STRANGER, become, only_root, outcome, outcomes
-from tests.trees import segments, small_broker
+from tests.trees import SMALL, segments, small_broker
+from tests.waiting import WATCHDOG_S, until
 
 pytestmark = only_root
 
 
 def everything(folder: Path, broker: orbitmq.Client) -> dict[Path, os.stat_result]:
     """Everything of the broker that has a name, and keeps it: files that replace others come and go."""
+    ahead = 2 * SMALL["log_file_size"]  # until then there may be a file in orbitmq/allocating
+    until(lambda: broker.status().positions.allocated == ahead, "the next file of the log")
     named = [MOUNT / name for name in segments(broker.connection.attachment.generation)]
     named += [folder / "run", folder / "store", *folder.rglob("run/*"), *folder.rglob("store/**/*")]
     return {path: path.lstat() for path in named if path.suffix != ".tmp"}
@@ -110,7 +113,7 @@ def test_the_door_looks_for_itself(folder: Path) -> None:
 @pytest.mark.parametrize(("gid", "groups"), [(STRANGER, (GROUP,)), (GROUP, ())], ids=["also", "first"])
 def test_a_member_of_the_group(folder: Path, gid: int, groups: tuple[int, ...]) -> None:
     """It sends, receives, reads the files; but writes no file, makes no name, and stops nothing."""
-    with small_broker(folder / "store", group=GROUP_NAME) as broker:
+    with small_broker(folder / "store", group=GROUP_NAME, timeout=WATCHDOG_S) as broker:
         broker.create_topic("t", 1)
         assert use(broker.name) == [b"x"]
         broker.work_session("w", ["t"]).close()

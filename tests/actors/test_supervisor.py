@@ -156,13 +156,21 @@ def test_too_few_open_files(tmp_path: Path) -> None:
 
 def test_a_stop_that_cannot_write(tmp_path: Path) -> None:
     """The reason why a stop is not clean is reported, by the exit code too, and only costs a recovery."""
+    obstacle = tmp_path / "checkpoint.tmp"
+
+    def stands() -> bool:
+        with suppress(FileExistsError):  # the checkpoint is just being written
+            obstacle.mkdir()
+            return True
+        return False
+
     with small_broker(tmp_path) as broker:
         broker.create_topic("orders", 1)
+        until(stands, "the obstacle to stand")  # before the message, which a checkpoint would else cover already
         broker.producer().send("orders", b"kept", durability="flushed")
-        (tmp_path / "checkpoint.tmp").mkdir()
         process = broker._started.process  # type: ignore[union-attr]
     assert process.returncode == 1 and (tmp_path / "abort").exists()
-    (tmp_path / "checkpoint.tmp").rmdir()
+    obstacle.rmdir()
     with small_broker(tmp_path) as broker:
         assert [bytes(message) for message in broker.consumer(topics=["orders"]).poll_batch(timeout=240)] == [b"kept"]
     assert not (tmp_path / "abort").exists()

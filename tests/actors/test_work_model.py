@@ -22,7 +22,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 import orbitmq
 from tests.actors.remote_worker import RemoteWorker
-from tests.trees import SMALL, actors, kill
+from tests.trees import SMALL, actors, indexed, kill
 from tests.waiting import WATCHDOG_S, dead, until
 
 TOPIC, GROUP = "tasks", "toil"
@@ -70,7 +70,8 @@ class WorkModel(RuleBasedStateMachine):
         self.take(0, 10, WATCHDOG_S)
 
     def started(self) -> orbitmq.Broker:
-        return orbitmq.Broker(self.root / "store", **SMALL, restarts=1_000_000, offsets_interval_s=0.05)
+        more: dict[str, Any] = {"restarts": 1_000_000, "offsets_interval_s": 0.05, "timeout": WATCHDOG_S}
+        return orbitmq.Broker(self.root / "store", **SMALL, **more)
 
     # ---- messages and workers
 
@@ -229,12 +230,16 @@ class WorkModel(RuleBasedStateMachine):
                 self.finish_some(last, some)
         assert len(came) == len(set(came))
         assert last.answer("ack+settled", [] if self.key_ordered else came) == []
-        while found := last.take(100, 0.1):  # those that perhaps were done
-            seen = [self.messages[number] for number, _, _ in found]
-            assert all(state.done is None or state.retried or state.deliveries >= TRIES for state in seen)
-            came += [number for number, _, _ in found]
-            last.answer("ack+settled", [number for number, _, _ in found])
-        until(lambda: not sum(queue.lag_messages for queue in self.broker.group(GROUP).queues), "the end of the lag")
+
+        def drained() -> bool:
+            while found := last.take(100, 0.1):  # those that perhaps were done
+                seen = [self.messages[number] for number, _, _ in found]
+                assert all(state.done is None or state.retried or state.deliveries >= TRIES for state in seen)
+                came.extend(number for number, _, _ in found)
+                last.answer("ack+settled", [number for number, _, _ in found])
+            return not sum(queue.lag_messages for queue in self.broker.group(GROUP).queues)
+
+        until(drained, "the end of the lag")
         last.close()
         self.compare(set(came))
 
@@ -261,6 +266,7 @@ class WorkModel(RuleBasedStateMachine):
 
     def parted(self) -> dict[int, list[str]]:
         """By message: "retry" and "dead" for each record of the log that was made of it."""
+        indexed(self.broker)
         there: dict[int, list[str]] = {number: [] for number in self.messages}
         sources = set()
         for topic, kind in (("SCHEDULE_TOPIC_XXXX", "retry"), (f"%DLQ%{GROUP}", "dead")):
