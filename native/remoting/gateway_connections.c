@@ -13,7 +13,8 @@
 #include <unistd.h>
 
 #define IDLE_LOOK_MS 1000u
-#define TRIM_BYTES (8u << 20)
+#define TRIM_BYTES (8u << 20)  /* so much goes back to the system at once, ... */
+#define QUIET_BYTES (1u << 20) /* ... and so much when no more has come for a while */
 
 bool gateway_accept_at(struct gateway *gateway, int listener)
 {
@@ -170,6 +171,7 @@ void gateway_end_idle(struct gateway *gateway)
     if (now - gateway->idle_ms < IDLE_LOOK_MS)
         return;
     gateway->idle_ms = now;
+    const uint64_t freed = gateway->freed;
     gateway_listen_now(gateway, !gateway->stopping);
     for (uint32_t i = 0; i < gateway->used; i++) {
         struct connection *const connection = gateway->connections[i];
@@ -183,7 +185,7 @@ void gateway_end_idle(struct gateway *gateway)
         }
     }
     gateway_begin_line(gateway);
-    if (gateway->freed > TRIM_BYTES) {
+    if (gateway->freed > TRIM_BYTES || (gateway->freed > QUIET_BYTES && gateway->freed == freed)) {
         gateway->freed = 0;
         malloc_trim(0); /* they lie scattered, and would stay resident */
     }

@@ -15,6 +15,7 @@ import signal
 import socket
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +65,15 @@ def stored(broker: orbitmq.Broker, topic: str = "t") -> list[Any]:
     return sorted(found, key=lambda message: message.physical_offset)
 
 
+@contextmanager
+def held_port() -> Iterator[int]:
+    """A port of 127.0.0.1 that nobody else is given; with SO_REUSEADDR, as brokers set it, one can listen there."""
+    with socket.socket() as held:
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        held.bind(("127.0.0.1", 0))
+        yield held.getsockname()[1]
+
+
 def body_of(record: bytes) -> bytes:
     read = records_on_disk.parse(record)
     assert isinstance(read, records_on_disk.Record)
@@ -89,15 +99,14 @@ def test_the_address_is_remembered_and_shown(tmp_path: Path) -> None:
 
 def test_an_address_that_is_taken(tmp_path: Path) -> None:
     """The start fails and names address and reason; nothing is left."""
-    with socket.socket() as other:
-        other.bind(("127.0.0.1", 0))
-        other.listen()
-        address = f"127.0.0.1:{other.getsockname()[1]}"
-        with pytest.raises(SettingError, match=f"cannot set listen to '{address}': .*in use") as caught:
+    with held_port() as port:
+        address = f"127.0.0.1:{port}"
+        refusal = pytest.raises(SettingError, match=f"cannot set listen to '{address}': .*in use")
+        with socket.create_server(("127.0.0.1", port)), refusal as caught:  # the server sets SO_REUSEADDR, too
             small_broker(tmp_path, listen=address).__enter__()
-    assert caught.value.name == "listen"
-    with small_broker(tmp_path, listen=address) as broker:
-        assert broker.status().listens == address
+        assert caught.value.name == "listen"
+        with small_broker(tmp_path, listen=address) as broker:
+            assert broker.status().listens == address
 
 
 @pytest.mark.parametrize("address", ["nowhere", "127.0.0.1", "127.0.0.1:70000", ":9876", "::1:9876", "1.2.3.4:x"])
@@ -480,8 +489,10 @@ def test_a_killed_gateway(broker: orbitmq.Broker) -> None:
                 pass
     with Remote(listens) as remote:
         assert remote.send("t", b"last").code == SUCCESS
-    found = {body: (queue, offset) for body, queue, offset, _ in everything(broker, "t")}
-    assert len(found) == len(everything(broker, "t")), "something is stored twice"
+    until(lambda: not any(dead(each.pid) for each in broker.status().sessions), "what the last gateway had taken")
+    rows = everything(broker, "t")
+    found = {body: (queue, offset) for body, queue, offset, _ in rows}
+    assert len(found) == len(rows), "something is stored twice"
     assert acknowledged and all(found.get(body) == place for body, place in acknowledged.items())
 
 

@@ -17,7 +17,7 @@ from orbitmq.remoting.acl_file import AclFile
 from orbitmq.remoting.plain_acl import parse
 from tests.actors.remoting_client import Remote
 from tests.actors.remoting_kinds import Signing
-from tests.actors.test_gateway_acl import SECRETS, refused
+from tests.actors.test_gateway_acl import SECRETS, refused, replace
 from tests.trees import small_broker
 from tests.waiting import until
 
@@ -141,7 +141,7 @@ def test_what_is_refused(operator: Remote, file: Path) -> None:
 def test_a_file_that_cannot_be_changed(operator: Remote, file: Path) -> None:
     """What is wrong in it is said, and nothing is written."""
     broken = RULES + "- oh\n"
-    file.write_text(broken)
+    replace(file.resolve(), broken)  # as a whole: the gateway may read it at any time
     for code, failed in ((PUT, PUT_FAILED), (DELETE, DELETE_FAILED), (VERSION, SYSTEM_ERROR), (LIST, SYSTEM_ERROR)):
         said = operator.ask(code, **account("newcomer"))
         assert said.code == failed and "line 12" in (said.remark or "")

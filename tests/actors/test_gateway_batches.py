@@ -23,6 +23,7 @@ from tests.actors.shared_broker import OWN_TOPIC
 from tests.actors.test_gateway import indexed, stored
 from tests.native.remoting_model import BINARY, JSON
 from tests.trees import actors, everything, kill, small_broker, stopped
+from tests.waiting import dead, until
 
 SEND_BATCH, VIEW = 320, 33
 OWN = ("__CRC32#", "ATOMIC")
@@ -289,6 +290,7 @@ def test_deaths(broker: orbitmq.Broker, victim: str) -> None:
                     answered[names[said.opaque]] = int(said.fields["queueId"]), int(said.fields["queueOffset"])
             except ConnectionError:
                 assert victim == "gateway"
+    until(lambda: not any(dead(each.pid) for each in broker.status().sessions), "what the last gateway had taken")
     found: dict[int, list[tuple[int, int, int, int]]] = {}
     for body, queue, offset, _ in everything(broker, "t"):
         name, each, count = map(int, bytes(body).split())

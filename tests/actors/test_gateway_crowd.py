@@ -180,7 +180,7 @@ def test_large_requests_in_part(tmp_path: Path, caplog: pytest.LogCaptureFixture
 
 def test_silence(tmp_path: Path) -> None:
     """A connection on which nothing is sent is closed after connection_idle_s; one on which something is, is not."""
-    with small_broker(tmp_path, listen="127.0.0.1:0", connection_idle_s=1.5, **TLS) as broker:
+    with small_broker(tmp_path, listen="127.0.0.1:0", connection_idle_s=4, **TLS) as broker:
         names = broker.status().listens
         with Remote(names) as silent, Remote(names) as begun, Remote(names) as shaking, Remote(names) as speaking:
             assert is_served(silent) and is_served(speaking)

@@ -59,7 +59,7 @@ def test_levels_are_stored_as_a_local_send_s(broker: orbitmq.Broker, remote: Rem
     was asked for."""
     assert LEVELS_TOPIC not in topics(broker)
     with broker.producer() as producer:
-        for said_level, level in (("3", 3), ("18", 18), ("19", 18), ("4294967295", 18)):
+        for said_level, level in (("17", 17), ("18", 18), ("19", 18), ("4294967295", 18)):
             properties = f"UNIQ_KEY\1id\2DELAY\1{said_level}\2TAGS\1a\2WAIT\1true\2colour\1blue\2".encode()
             said = remote.send("t", b"later", 1, properties, h=7)
             assert said.code == SUCCESS and said.fields["queueId"] == "1" and said.fields["transactionId"] == "id"
@@ -97,6 +97,7 @@ def test_times_are_stored_as_a_local_send_s(broker: orbitmq.Broker, remote: Remo
 def test_they_come(broker: orbitmq.Broker, remote: Remote) -> None:
     """When they should, and not before; levels count from the time of storing, and a level stands above a time."""
     wanted_ms = now_ms() + 700
+    answered_ms: dict[bytes, int] = {}
     for body, properties in (
         (b"past", "TIMER_DELIVER_MS\0011\2DELAY\0010\2"),
         (b"never", "TIMER_DELAY_SEC\1-5\2"),
@@ -105,12 +106,15 @@ def test_they_come(broker: orbitmq.Broker, remote: Remote) -> None:
         (b"after", "TIMER_DELAY_MS\001100\2"),
     ):
         assert remote.send("t", body, 0, properties.encode()).code == SUCCESS
+        answered_ms[body] = now_ms()
     found = {bytes(message): message for message in take(broker, 5)}
     assert set(found) == {b"level", b"time", b"after", b"past", b"never"}
     assert found[b"time"].stored_ms >= wanted_ms
     assert [found[body].offset for body in (b"past", b"never")] == [0, 1]
     waited = {bytes(message): message.stored_ms for name in (LEVELS_TOPIC, TIMES_TOPIC) for message in stored(broker, name)}
-    assert found[b"level"].stored_ms >= waited[b"level"] + 1000 and set(waited) == {b"level", b"time", b"after"}
+    assert found[b"level"].stored_ms >= waited[b"level"] + 1000
+    must = {b"level", b"after"} | ({b"time"} if answered_ms[b"time"] < wanted_ms else set())
+    assert must <= set(waited) <= {b"level", b"time", b"after"}
 
 
 REFUSED: list[tuple[bytes, dict[str, object], int]] = [
@@ -160,9 +164,9 @@ def test_many_first_ones(broker: orbitmq.Broker) -> None:
 
     def send(form: int) -> None:
         with Remote(listens, form) as remote:
-            remote.put(SEND_V2, b"later", mark=ONE_WAY, **remote.send_fields("t", 0, b"DELAY\0013\2"))
+            remote.put(SEND_V2, b"later", mark=ONE_WAY, **remote.send_fields("t", 0, b"DELAY\00117\2"))
             fields = {"topic": "t", "queueId": 0, "sysFlag": 0, "bornTimestamp": 5, "flag": 0}
-            names = [remote.put(SEND, b"later", properties=b"DELAY\0013\2", **fields)]
+            names = [remote.put(SEND, b"later", properties=b"DELAY\00117\2", **fields)]
             names += [remote.put(SEND_V2, b"now", **remote.send_fields("t", 0)) for _ in range(5)]
             taken = [remote.take() for _ in names]
             assert [each.opaque for each in taken] == names

@@ -316,7 +316,7 @@ def test_a_reply(broker: orbitmq.Broker, front: Remote, lead: Remote) -> None:
 
 def test_a_check_back(tmp_path: Path) -> None:
     """A half that was begun at the lead is asked about at a front; its answer ends it there."""
-    times = {"transaction_timeout_s": 0.05, "transaction_check_interval_s": 0.05}
+    times = {"transaction_timeout_s": 0.05, "transaction_check_interval_s": 0.05, "transaction_check_max": 1000}
     with small_broker(tmp_path, listen="127.0.0.1:0", gateways=2, **times) as broker, ExitStack() as stack:
         broker.create_topic("t", 2)
         front, lead = (stack.enter_context(kind(broker.status().listens)) for kind in (AtFront, AtLead))
@@ -507,7 +507,7 @@ def test_limits_count_all(tmp_path: Path) -> None:
 
 def test_silence(tmp_path: Path) -> None:
     """A client of a front that asks only what the front serves is not silent, though its relay is; one that is, is closed."""
-    with small_broker(tmp_path, listen="127.0.0.1:0", gateways=2, connection_idle_s=0.5) as broker:
+    with small_broker(tmp_path, listen="127.0.0.1:0", gateways=2, connection_idle_s=4) as broker:
         names = broker.status().listens
         with AtFront(names) as talks, AtFront(names) as silent:
             assert talks.ask(HEARTBEAT, b"{}").code == silent.ask(HEARTBEAT, b"{}").code == SUCCESS

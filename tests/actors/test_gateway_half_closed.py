@@ -236,10 +236,20 @@ def test_one_that_never_reads(tmp_path: Path) -> None:
             producer.send("t", bytes(60_000))
         indexed(broker)
         before = connections(broker)
-        with Remote(broker.status().listens) as remote:
-            assert remote.ask(HEARTBEAT, b"{}").code == SUCCESS
-            remote.socket.sendall(b"".join(remote.frame(PULL, **remote.pull_fields("t", 0, 0)) for _ in range(500)))
-            finish(remote)
+
+        def asks() -> Remote | None:
+            """None: it has stood still for so long that its connection was closed."""
+            remote = Remote(broker.status().listens)
+            try:
+                assert remote.ask(HEARTBEAT, b"{}").code == SUCCESS
+                remote.socket.sendall(b"".join(remote.frame(PULL, **remote.pull_fields("t", 0, 0)) for _ in range(500)))
+                finish(remote)
+            except OSError:
+                remote.socket.close()
+                return None
+            return remote
+
+        with until(asks, "one who has asked for all of it"):
             until(lambda: connections(broker) == before, "the end of who does not read")
 
 
@@ -299,7 +309,10 @@ def test_what_was_sent_before_a_reset(broker: orbitmq.Broker, how: Callable[[Rem
 def watched(broker: orbitmq.Broker) -> set[str]:
     """The sockets that the epoll of the process has that serves the clients."""
     process = Path("/proc") / str(actors(broker)[serving()].pid)
-    links = {fd.name: str(fd.readlink()) for fd in (process / "fd").iterdir()}
+    links: dict[str, str] = {}
+    for fd in (process / "fd").iterdir():
+        with suppress(FileNotFoundError):  # it was closed meanwhile
+            links[fd.name] = str(fd.readlink())
     polls = [(process / "fdinfo" / fd).read_text() for fd, link in links.items() if link == "anon_inode:[eventpoll]"]
     known = [links.get(fd, "") for poll in polls for fd in re.findall(r"^tfd:\s*(\d+)", poll, re.M)]
     return {link for link in known if link.startswith("socket:")}

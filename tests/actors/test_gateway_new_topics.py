@@ -149,6 +149,7 @@ def test_not_allowed(tmp_path: Path) -> None:
 def test_a_deleted_topic(broker: orbitmq.Broker, remote: Remote, topic: str) -> None:
     """The next send makes it again, as a new one: without what it held."""
     remote.send(topic, b"old")
+    indexed(broker)  # until then it cannot be made again
     broker.delete_topic(topic)
     assert remote.send(topic, b"new").code == SUCCESS
     indexed(broker)

@@ -149,6 +149,7 @@ def test_a_group_goes_on_where_another_one_is(broker: orbitmq.Broker, remote: Re
     with broker.producer() as producer:
         for _ in range(2):
             producer.send("u", b"body")
+    indexed(broker)
     for topic, queue, offset in (("t", 0, 3), ("t", 1, 1), ("u", 0, 2)):
         assert remote.ask(COMMIT, consumerGroup="g", topic=topic, queueId=queue, commitOffset=offset).code == SUCCESS
 

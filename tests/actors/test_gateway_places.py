@@ -27,6 +27,7 @@ from orbitmq.store.listen_address import ListenAddress, listen_address, listen_a
 from orbitmq.store.listen_place import GATEWAY, PLACES_MAX, VIP_BELOW, listen_places
 from orbitmq.store.tree_settings import tree_settings
 from tests.actors.remoting_client import CLUSTER, HEARTBEAT, ROUTE, Remote, records
+from tests.actors.test_gateway import held_port
 from tests.cli.commands import SMALL, run
 from tests.trees import actors, indexed, kill, small_broker
 from tests.waiting import WATCHDOG_S
@@ -207,9 +208,7 @@ def sets(settings: dict[str, Any]) -> list[str]:
 
 
 def test_a_port_that_is_its_own(tmp_path: Path) -> None:
-    with listening() as (_, port):
-        pass
-    with pytest.raises(SettingError, match="by this broker itself") as caught:
+    with held_port() as port, pytest.raises(SettingError, match="by this broker itself") as caught:
         small_broker(tmp_path, **{**FREE, "name_server_port": port}, listen=f"0.0.0.0:{port}").__enter__()
     assert caught.value.name == "listen"
 

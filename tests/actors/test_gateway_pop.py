@@ -17,6 +17,7 @@ import orbitmq
 from tests.actors.pop_client import POLLING_TIMEOUT, POP, SUCCESS, Popper, asleep, counted, one, send
 from tests.actors.remoting_client import HEARTBEAT
 from tests.actors.shared_broker import broker_for
+from tests.trees import indexed
 from tests.waiting import until
 
 SYSTEM_ERROR, BAD_FILTER = 1, 23
@@ -130,6 +131,7 @@ def test_where_a_new_group_begins(broker: orbitmq.Broker, topic: str) -> None:
         assert one(begin("g0", 1)).body == b"a"
         broker.purge_topic(topic)
         send(broker, b"b", topic=topic)
+        indexed(broker)
         last = begin("g1", 1)
         assert last.pop(poll_ms=1) == []
         assert one(begin("g2", 0)).body == b"b"

@@ -233,8 +233,8 @@ def test_more_than_may_wait(broker: orbitmq.Broker, popper: Popper) -> None:
     """The last one is told at once that there is no room. One connection begins only some groups."""
     assert not popper.has(poll_ms=1)
     for _ in range(WAITS):
-        popper.remote.put(NOTIFICATION, **popper.notice())
-    opaque = popper.remote.put(NOTIFICATION, **popper.notice())
+        popper.remote.put(NOTIFICATION, **popper.notice(60_000))
+    opaque = popper.remote.put(NOTIFICATION, **popper.notice(60_000))
     said = popper.remote.take()
     assert (said.opaque, said.fields) == (opaque, {"hasMsg": "false", "pollingFull": "true"})
     with Popper(broker.status().listens, "g", "t") as other:

@@ -200,6 +200,8 @@ def test_what_is_purged_holds_up_nothing(broker: orbitmq.Broker, popper: Popper,
 def test_all_of_a_group_pop_in_order(broker: orbitmq.Broker, popper: Popper, topic: str, group: str) -> None:
     """Or none of it does; and local workers have no such order."""
     until(lambda: popper.pop(poll_ms=1) == [], "the group to begin")
+    popper.put(poll_ms=60_000)  # so that it goes on popping
+    asleep(broker)
     with Popper(broker.status().listens, group, topic) as other:
         other.put()
         said = other.remote.take()

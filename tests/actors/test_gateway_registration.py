@@ -56,11 +56,12 @@ class NameServer:
                     fields = header["extFields"]
                     if body:
                         assert int(fields["bodyCrc32"]) == zlib.crc32(body) & 0x7FFFFFFF
-                    code = 1 if self.refuses else 0
+                    refuses = self.refuses  # the test may change it at any time
+                    code = 1 if refuses else 0
                     said = {"code": code, "flag": 1, "opaque": header["opaque"], "remark": "not now" if code else None}
                     answer = json.dumps(said).encode()
                     connection.sendall(struct.pack(">II", 4 + len(answer), len(answer)) + answer)
-                    if not self.refuses:
+                    if not refuses:
                         self.told.append((header["code"], fields, json.loads(body) if body else {}))
             except OSError:
                 pass
