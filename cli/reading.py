@@ -57,6 +57,7 @@ def tail(
     show = print_json if as_json else print_line
     shown = 0
     with orbitmq.connect(name, store=store, wait=wait) as broker:
+        _wait_for_the_end(broker, topic, follow)
         consumer = broker.consumer(group, topics=[topic], tags=tag, sql=sql, start=_start(start))
         try:
             if start.isdecimal():
@@ -80,6 +81,12 @@ def tail(
             consumer.close()
     if not as_json and err.is_terminal:
         err.print(f"[dim]{counted(shown, 'message')}[/]")
+
+
+def _wait_for_the_end(broker: Client, topic: str, follow: bool) -> None:
+    """Without `follow`, what was acknowledged by now is shown; reput may not have it yet. Raises: TimedOut."""
+    if not follow:
+        broker.connection.caught_up(f"read {topic!r} to its end", partly=True)
 
 
 def _next(consumer: Consumer, most: int, skip_damaged: bool, group: str | None) -> list[Message]:

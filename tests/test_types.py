@@ -25,7 +25,7 @@ INTERNAL = {
 
 # Each checker takes seconds of processor time; how long that is by the clock depends on the machine.
 # One worker asks them once for all of these tests.
-pytestmark = [pytest.mark.timeout(300), pytest.mark.xdist_group("types")]
+pytestmark = pytest.mark.xdist_group("types")
 
 
 @pytest.fixture(scope="module")

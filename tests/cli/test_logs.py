@@ -97,6 +97,7 @@ def test_in_the_background(tmp_path: Path) -> None:
         os.kill(client.status().pid, signal.SIGUSR1)
         until(file.exists, "the next file")
         killed(name)
+        until(lambda: client.status().deaths, "the news of its death")
         shown = run("status", "--name", name)
         assert shown.returncode == 0 and "died  notifier, process " in shown.stdout and ": SIGKILL" in shown.stdout
         [death] = json.loads(run("status", "--name", name, "--json").stdout)["deaths"]

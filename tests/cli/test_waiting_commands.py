@@ -13,7 +13,7 @@ import pytest
 import orbitmq
 from orbitmq.shm import runtime
 from tests.cli.commands import SMALL, Background, run
-from tests.trees import small_broker
+from tests.trees import small_broker, stopped
 from tests.waiting import dead, until
 
 # Each test is many processes, and the limit is for tests that hang.
@@ -87,3 +87,16 @@ def test_no_broker_comes(name: str) -> None:
             waiting.waits_for_a_broker()
             waiting.interrupt()
             assert waiting.end()[0] in (0, 130), "Ctrl-C ends the wait"
+
+
+def test_no_follow_waits_for_the_queues(tmp_path: Path) -> None:
+    """Goal: `tail --no-follow` shows all that was acknowledged before, or says why it cannot: reput, which hangs."""
+    with small_broker(tmp_path / "store", name="later") as broker:
+        broker.create_topic("t", 1)
+        asked = ("tail", "t", "--from", "earliest", "--no-follow", "--name", "later")
+        with stopped(broker, "reput"):
+            assert run("send", "t", "one", "--name", "later").returncode == 0
+            done = run(*asked)
+            assert done.returncode != 0 and "reput" in done.stderr and not done.stdout
+        done = run(*asked)
+        assert done.returncode == 0 and done.stdout.rstrip().split("\t")[-1] == "one"

@@ -16,6 +16,7 @@ from orbitmq.cli.web.browse import Asked, Damaged, Direction, Page, page_of
 from orbitmq.client.broker import Broker
 from orbitmq.errors import FilterError, NoPermission, SettingError, TopicNameError, UnknownQueue, UnknownTopic
 from tests.cli.conftest import MESSAGES
+from tests.trees import indexed
 
 DIRECTIONS: tuple[tuple[Direction, int], ...] = (("older", 0), ("newer", -1))
 
@@ -44,6 +45,7 @@ def fill(broker: Broker, seed: int) -> list[tuple[int, str, int]]:
             queue, tag = dice.choice((0, 0, 0, 1, 3, 4)), dice.choice("abc")
             producer.send("mixed", b"%d" % number, queue=queue, tags=tag, properties={"number": str(number)})
             sent.append((queue, tag, number))
+    indexed(broker)
     return sent
 
 
@@ -73,6 +75,7 @@ def test_what_comes_meanwhile_moves_nothing(flows: Broker) -> None:
     first = page_of(flows.connection.attachment, Asked("mixed", most=100))
     with flows.producer() as producer:
         producer.send_batch("mixed", [b"new"] * 50)
+    indexed(flows)
     second = page_of(flows.connection.attachment, Asked("mixed", most=100, places=first.places))
     assert bodies([first, second]) == [b"%d" % number for _, _, number in sent[::-1][:200]]
     newer = pages(flows, Asked("mixed", "newer", places=first.places))

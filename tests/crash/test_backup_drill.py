@@ -34,7 +34,6 @@ def build() -> None:
     crash_build.build()
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("placement", ["spread", "together"])
 def test_a_backup_under_load(tmp_path: Path, placement: str) -> None:
     first, second = tmp_path / "first", tmp_path / "second"

@@ -58,7 +58,6 @@ def records(folder: Path) -> int | None:
     return verdict.records
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("earlier", [None, 200])
 def test_killed_at_every_point(store: Path, tmp_path: Path, earlier: int | None) -> None:
     plan = CrashPlan(tmp_path / "plan")

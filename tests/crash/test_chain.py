@@ -23,7 +23,6 @@ KILLS = 25
 ACTORS = ("writer", "handler 0", "reput", "coordinator", "scheduler", "flush")
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("placement", ["spread", "together"])
 def test_the_last_topic_is_what_a_plain_computation_gives(tmp_path: Path, placement: str) -> None:
     crash_build.build()

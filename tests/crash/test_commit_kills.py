@@ -187,7 +187,6 @@ def test_groups_go_on_where_they_were(world: World) -> None:
     assert world.checked == STEPS
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("point", ["commit_files_made", "group_memory_reserved", "group_memory_half"])
 def test_a_tree_that_dies_while_its_first_group_begins(world: World, point: str) -> None:
     """Goal: what it was making is no damage. Method: the coordinator stops at the point, and the tree is killed; verify and the

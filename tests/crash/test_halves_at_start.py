@@ -18,7 +18,6 @@ from tests.crash.load import Load
 from tests.waiting import until
 
 
-@pytest.mark.timeout(300)
 def test_they_are_waited_for(tmp_path: Path) -> None:
     crash_build.build()
     load = Load(tmp_path, 1, roles=())
@@ -34,7 +33,8 @@ def test_they_are_waited_for(tmp_path: Path) -> None:
         until(lambda: load.plan.victim("halves_begun"), "the writer to hang")
         with ThreadPoolExecutor(1) as aside:
             asked = aside.submit(load.client.open_transactions)
-            hasty = orbitmq.connect(load.client.connection.name, timeout=0.1)
+            hasty = orbitmq.connect(load.client.connection.name)
+            hasty.connection.timeout = 0.1
             with hasty, pytest.raises(TimedOut, match="has not yet read"):
                 hasty.open_transactions()
             assert not asked.done()

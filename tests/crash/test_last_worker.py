@@ -36,7 +36,6 @@ def load(tmp_path: Path) -> Iterator[Load]:
     made.close()
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("point", ["dispatcher_put_landed", "dispatcher_put_over"])
 def test_the_group_is_let_go_before_its_floor_rises(load: Load, point: str) -> None:
     client = load.client

@@ -100,7 +100,7 @@ def test_every_point_has_its_family() -> None:
     )
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(1200)  # of a family with fifty points
 @pytest.mark.parametrize(
     ("family", "load"),
     [*((family, "spread") for family in FAMILIES), *((family, "together") for family in HOSTED)],

@@ -119,7 +119,6 @@ def expected(choice: str) -> dict[tuple[int, int], bytes]:
     return {(number % 2, number // 2): BODIES[number] for number in range(end) if number not in DAMAGED}
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize(("choice", "stem"), [(choice, stem) for choice, stems in PARTS.items() for stem in sorted(stems)])
 def test_killed_at_every_point(store: Path, choice: str, stem: str, tmp_path: Path, damaged: Path) -> None:
     """If recovery has begun already, every other time a broker is started instead of a second repair."""

@@ -56,7 +56,6 @@ def die_at(point: str, store: Path, plan: CrashPlan) -> None:
         process.wait()
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("point", points())
 def test_a_death_at_every_point(old: Path, tmp_path: Path, point: str) -> None:
     store = tmp_path / "store"

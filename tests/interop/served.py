@@ -10,6 +10,7 @@ from typing import Any
 import orbitmq
 from tests.interop.judge import Judge
 from tests.interop.letters import Letter, of_orbitmq, of_rocketmq
+from tests.trees import indexed
 
 SAMPLE = 200  # keys and ids that are looked up, of all that were sent
 HITS_MAX = 64  # of one look-up; RocketMQ's limit
@@ -69,6 +70,7 @@ def pulled(judge: Judge, topic: str, **fields: Any) -> list[Letter]:
 
 def stored(broker: orbitmq.Client, topic: str, tags: str | None = None) -> list[Letter]:
     """Every message of the topic, by OrbitMQ's client."""
+    indexed(broker)
     known = next(found for found in broker.status().topics if found.name == topic)
     found: list[Letter] = []
     with broker.consumer(None, topics=[topic], tags=tags) as consumer:

@@ -19,6 +19,7 @@ from orbitmq.remoting.plain_acl import parse
 from tests.actors.remoting_client import Remote
 from tests.interop.judge import Judge
 from tests.interop.ours import SMALL_FILES, broker_on
+from tests.trees import indexed
 from tests.waiting import until
 
 NAME = "judged"
@@ -150,6 +151,7 @@ def test_producers(visitor: Judge, broker: orbitmq.Broker) -> None:
         assert send("else", batch, **signed("publisher")).startswith(f"{refused}No default permission for topic:else")
         assert send("orders", batch, **signed("publisher", "of-somebody-else")).startswith(f"{refused}Check signature failed")
         assert send("orders", batch).startswith(f"{refused}No accessKey is configured")
+    indexed(broker)
     counts = {topic.name: sum(queue.max_offset for queue in topic.queues) for topic in broker.status().topics}
     assert (counts["orders"], counts["else"]) == (2, 0)
 

@@ -15,6 +15,7 @@ import orbitmq
 from tests.interop.judge import Judge
 from tests.interop.letters import Letter, _for_judge, of_rocketmq
 from tests.interop.ours import SMALL_FILES, broker_on, kill_tree
+from tests.trees import indexed
 from tests.waiting import until
 
 NAME = "beside"
@@ -45,6 +46,7 @@ def test_a_topic_of_both(judge: Judge, broker: orbitmq.Broker, names: str) -> No
     until(lambda: judge.mqadmin("topicRoute", "-n", names, "-t", "orders").count('"brokerName":') == 4, "both in the route")
     bodies = [f"{number}" for number in range(COUNT)]
     judge.ask("sendAnywhere", topic="orders", letters=[_for_judge(Letter("orders", body.encode())) for body in bodies])
+    indexed(broker)
     with broker.consumer(None, ["orders"]) as consumer:
         here = [bytes(each).decode() for each in consumer.poll_batch(COUNT, 0.1)]
     assert 0 < len(here) < COUNT

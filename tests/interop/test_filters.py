@@ -19,6 +19,7 @@ from orbitmq.errors import FilterError
 from tests.interop.judge import Files, Judge
 from tests.interop.ours import broker_on
 from tests.native.sql_model import any_message, any_text
+from tests.trees import indexed
 
 pytestmark = pytest.mark.timeout(900)  # the first test of all waits for the jars
 
@@ -58,6 +59,7 @@ def test_the_same_messages_pass(judge: Judge, tmp_path: Path) -> None:
                 properties = {name: value for name, value in any_message(rng).items() if value != NOT_OURS}
                 tags, keys = properties.pop("TAGS", None), properties.pop("KEYS", "").strip()
                 producer.send(TOPIC, b"", tags=tags and tags.strip(), keys=keys.split(), properties=properties)
+        indexed(broker)
         ours = {text: passed(broker, text) for text in texts}
     accepted = [text for text in texts if ours[text] is not None]
     assert len(accepted) > len(texts) // 2

@@ -14,6 +14,7 @@ from typing import Any
 import orbitmq
 from tests.interop.judge import Judge
 from tests.interop.test_mqadmin import CLUSTER, NAME, Tool, broker, form, ours, theirs  # noqa: F401
+from tests.trees import indexed
 from tests.waiting import until
 
 BROKER, ADDRESS, FOLDER = "(broker)", "(address)", "(folder)"
@@ -71,6 +72,7 @@ def test_progress(judge: Judge, broker: orbitmq.Broker, ours: Tool) -> None:  # 
     with broker.producer() as producer:
         for number in range(3):
             producer.send("orders", b"%d" % number)
+    indexed(broker)
     with broker.consumer("readers", ["orders"], start="earliest") as consumer:
         assert len(consumer.poll_batch(2, timeout=10)) == 2
         consumer.commit()

@@ -23,7 +23,7 @@ from tests.interop.ours import SMALL_FILES, broker_on
 from tests.interop.pop_visit import LONG_MS, Visit
 from tests.waiting import until
 
-SOON_MS = 1000  # an invisible time that is over while the test waits
+SOON_MS = 4000  # an invisible time that is over while the test waits
 
 
 @pytest.fixture(scope="module")
@@ -163,7 +163,7 @@ def alone(visit: Visit) -> None:
     opaque = visit.begin(NOTIFICATION)
     visit.send(b"a")
     visit.end("told when one comes", opaque)
-    visit.notified("one is there")
+    visit.notified("one is there", LONG_MS)
     (a,) = visit.pop("one", poll_ms=LONG_MS)
     visit.notified("none but in hand")
     visit.pop("nothing but in hand")
@@ -279,7 +279,7 @@ def by_tags(visit: Visit) -> None:
 def from_the_last(visit: Visit) -> None:
     """A group that begins with what comes. While nothing was removed, it gets all, as one that pulls."""
     visit.send(b"older", b"old")
-    visit.pop("what was there", initMode=1)
+    visit.pop("what was there", poll_ms=LONG_MS, initMode=1)
     visit.send(b"new")
     visit.pop("what comes", poll_ms=LONG_MS, initMode=1)
 
@@ -302,7 +302,7 @@ def refusals(visit: Visit) -> None:
             visit.refused(f"{kind}, {what}", code, **{**fields, **change})
         visit.refused(f"{kind}, no group", code, **{name: fields[name] for name in fields if name != "consumerGroup"})
     visit.send(b"y")
-    visit.pop("born long ago", poll_ms=1000, bornTime=1)
+    visit.pop("born long ago", poll_ms=5000, bornTime=1)
 
 
 NO_SQL: dict[str, object] = {"expType": "SQL92", "exp": "n >"}

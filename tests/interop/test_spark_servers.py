@@ -196,7 +196,7 @@ def test_the_sink_while_the_broker_dies(victim: Judge, tools: Toolchain, tmp_pat
     victim.ask("create", topic="orders", queues=4)
     sink = Sink(tmp_path, Servers(victim.addresses[0], 60))
     bodies = sink.write(100)
-    sink.target = RemoteTarget(Servers(victim.addresses[0], 0.3))
+    sink.target = RemoteTarget(Servers(victim.addresses[0], 3))
     count = 0
 
     def strike(point: str) -> None:

@@ -29,6 +29,7 @@ import pyarrow.parquet
 import orbitmq
 from orbitmq import errors
 from orbitmq.client.status import read_actors
+from tests.trees import indexed
 from tests.waiting import LOOK_MS, Stuck, until
 
 PATIENCE_S = 300.0  # a watchdog: what has not happened by then never will
@@ -235,6 +236,7 @@ class StreamRampage:
 
     def _stored(self, topics: list[str]) -> list[Row]:
         """The log, as a consumer reads it."""
+        indexed(self._broker)
         status = self._broker.status()
         expected = sum(queue.max_offset for topic in status.topics if topic.name in topics for queue in topic.queues)
         with self._broker.consumer(None, topics=topics) as consumer:

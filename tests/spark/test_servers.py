@@ -332,12 +332,13 @@ def test_messages_that_are_gone(tmp_path: Path) -> None:
         broker.create_topic("t", 1)
         for number in range(10):
             producer.send("t", b"%d" % number)
-        options = asked(broker, timeout="50ms")
+        indexed(broker)
+        options = asked(broker, timeout="2s")
         beyond = [planning.Slice("t", 0, 4, 12)]
         with pytest.raises(OffsetOutOfRange, match="at offset 10: its broker does not have it any more; 0 to 10") as caught:
             list(remote_slices.read_slices(beyond, options))
         assert caught.value.option == "failOnDataLoss"
-        lenient = asked(broker, timeout="50ms", failOnDataLoss="false")
+        lenient = asked(broker, timeout="2s", failOnDataLoss="false")
         assert sum(batch.num_rows for batch in remote_slices.read_slices(beyond, lenient)) == 6
         gone = [planning.Slice("u", 0, 0, 1)]
         with pytest.raises(UnknownTopic, match=r"'u' from .* it is gone"):

@@ -4,17 +4,18 @@ checkpoint. Method: Spark over a broker tree with a gateway, which is killed aga
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 import orbitmq
-from orbitmq.errors import OffsetOutOfRange
+from orbitmq.errors import OffsetOutOfRange, TimedOut
 from orbitmq.spark.source.options import parse
 from orbitmq.spark.stream.reader import OrbitStreamReader
 from tests.spark.stream_rampage import output
-from tests.trees import kill, small_broker
+from tests.trees import indexed, kill, small_broker
 from tests.waiting import until
 
 if TYPE_CHECKING:
@@ -75,6 +76,7 @@ def test_exactly_once_while_gateways_die(spark: SparkSession, broker: orbitmq.Br
 def test_offsets_are_those_of_a_stream_by_path(broker: orbitmq.Broker) -> None:
     with broker.producer() as producer:
         producer.send_batch("orders", [b"x"] * 11, durability="flushed")
+    indexed(broker)
     options = {"subscribe": "orders", "startingOffsets": "earliest"}
     remote = OrbitStreamReader(parse({"servers": broker.status().listens, **options}, streaming=True))
     mapped = OrbitStreamReader(parse({"path": broker.status().store, **options}, streaming=True))
@@ -92,7 +94,13 @@ def test_a_stream_that_waits_for_its_servers(tmp_path: Path) -> None:
         reader = OrbitStreamReader(
             parse({"servers": servers, "subscribe": "orders", "startingOffsets": "earliest", "timeout": "50ms"}, streaming=True)
         )
-        begin = reader.initialOffset()
+
+        def first() -> dict[str, dict[str, int]] | None:
+            with suppress(TimedOut):  # a slow machine may need more than 50 ms
+                return reader.initialOffset()
+            return None
+
+        begin = until(first, "the servers' first answer")
         assert reader.latestOffset() == begin == {"orders": {"0": 0}}
     assert reader.latestOffset() == begin
     with small_broker(tmp_path / "store", listen=servers) as broker, broker.producer() as producer:

@@ -16,6 +16,7 @@ from orbitmq.spark.export import export
 from orbitmq.spark.sink import options as sink_options
 from orbitmq.spark.sink.writer import Plan
 from orbitmq.tables import extents
+from tests.trees import indexed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -104,6 +105,7 @@ def test_a_disk_that_does_not_get_there(tmp_path: Path, monkeypatch: pytest.Monk
         os.kill(flush, signal.SIGSTOP)
         try:
             producer.send("t", b"", durability="appended")
+            indexed(broker)
             with pytest.raises(TimedOut, match="are not on disk") as caught:
                 extents.of(broker.name)
             assert caught.value.option == "read" and caught.value.missing > 0 and "appended" in str(caught.value)

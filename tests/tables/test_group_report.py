@@ -11,7 +11,7 @@ import pytest
 import orbitmq
 from orbitmq.errors import GroupNameError, UnknownGroup
 from tests.tables.exporting import export_here
-from tests.trees import kill
+from tests.trees import indexed, kill
 
 LOG = 1 << 26
 
@@ -41,6 +41,7 @@ def test_the_lag_of_an_export(tmp_path: Path) -> None:
             producer.send("orders", b"x", queue=queue)
         producer.send("payments", b"x", queue=1)
         producer.send("other", b"x")
+        indexed(broker)
         assert lag(broker, "warehouse") == (4, 4)
         export_here(tmp_path / "store", out, "orders", group="warehouse")
         assert lag(broker, "warehouse") == (1, 4)
