@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parent.parent
 BUILT = ("*.so", "*.o", "__pycache__", "*_core.c", "*.egg-info")
 
 # The wheel is built in one test's time, and each checker takes seconds of a processor.
-pytestmark = pytest.mark.xdist_group("wheel")
+pytestmark = [pytest.mark.timeout(1200), pytest.mark.xdist_group("wheel")]
 
 # A broker, a message through it and a clean end; and nothing from the checkout.
 USE = """

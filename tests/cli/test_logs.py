@@ -34,6 +34,9 @@ def foreground(store: Path, *options: str) -> Iterator[tuple[Background, str]]:
     name = f"logs-{os.getpid()}"
     with Background("up", "--store", str(store), "--name", name, *SMALL, *options) as command:
         orbitmq.connect(name, wait=120).close()
+        assert command.process.stdout is not None
+        while b"Ctrl-C" not in (line := command.process.stdout.readline()):  # from then on it passes signals on
+            assert line, command.process.communicate()
         yield command, name
 
 

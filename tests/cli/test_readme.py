@@ -68,7 +68,7 @@ def test_every_setting_has_its_line() -> None:
 def patient(program: str) -> str:
     """For a machine on which the next message may come late: what ends a loop when nothing comes ends it later, and where a
     program of a page begins to read the newest, all that it has sent before is in the queues."""
-    late = program.replace("idle=1", "idle=5").replace("timeout=1.0", "timeout=5.0")
+    late = program.replace("idle=1", "idle=5").replace("timeout=1.0", "timeout=5.0").replace("timeout=0.5", "timeout=5.0")
     return late.replace("import math\n", "import math\nfrom tests.trees import indexed\nindexed(broker)\n")
 
 

@@ -15,7 +15,7 @@ from tests.cli.conftest import MESSAGES
 from tests.cli.served import Console
 from tests.memory import folder_in_memory
 from tests.tools import tool
-from tests.waiting import until
+from tests.waiting import WATCHDOG_S, until
 
 pytestmark = pytest.mark.xdist_group("chromium")
 HOSTILE = "</pre></script><script>document.title='taken'</script><img src=x onerror=\"document.title='taken'\"><svg onload=1>"
@@ -123,7 +123,7 @@ def test_who_has_sent(flows: Broker, console: Console, browser: Page) -> None:
     with flows.producer(group="desk") as producer:
         producer.transaction("flows", "begun").commit()
     with flows.consumer(None, topics=[OP_TOPIC], start="earliest") as consumer:
-        note = consumer.poll(timeout=10)
+        note = consumer.poll(timeout=WATCHDOG_S)
     assert note is not None
     browser.open(console.address("message", note.id))
     browser.says(f"sent from {note.born_host}")

@@ -42,10 +42,10 @@ def test_a_backup_under_load(tmp_path: Path, placement: str) -> None:
     load = Load(first, seed=1, roles=(*ROLES, *BESIDE), placement=placement)
     try:
         load.grow(400_000)
+        until(lambda: enough(first), "delayed messages and ended transactions", look_ms=LOOK_MS)
         until(lambda: backed(load, second).kept, "log files to be closed for certain", look_ms=LOOK_MS)
         load.grow(600_000)
-        ledgers = [path for role in ("produce", "delay", "transact") for path in first.glob(f"{role}-*")]
-        before = {path.name: whole_lines(path) for path in ledgers}
+        before = noted(first, "produce", "delay", "transact")
         again = backed(load, second)
         assert again.kept > 0
         load.grow(200_000)
@@ -83,6 +83,12 @@ def test_a_backup_under_load(tmp_path: Path, placement: str) -> None:
     whole(second / "store")
 
 
+def enough(folder: Path) -> bool:
+    """Whether transactions have ended in both ways, and more delayed messages wait than one more call may cancel."""
+    so_far = noted(folder, "delay", "transact")
+    return all(transactions(so_far).values()) and len(set(acknowledged(so_far, "delay")) - set(cancelled(folder))) > 50
+
+
 def backed(load: Load, folder: Path) -> Backed:
     return load.client.backup(folder / "store")
 
@@ -93,6 +99,10 @@ def whole(store: Path) -> Verdict:
     verdict = verify(layout, layout.settings(), found.append)
     assert verdict.whole and not found, found
     return verdict
+
+
+def noted(folder: Path, *roles: str) -> dict[str, list[str]]:
+    return {path.name: whole_lines(path) for role in roles for path in folder.glob(f"{role}-*")}
 
 
 def whole_lines(path: Path) -> list[str]:

@@ -27,6 +27,7 @@ from orbitmq.store.verify.verify import verify
 from tests.crash import crash_build
 from tests.crash.crash_build import OF_REPAIR
 from tests.crash.crash_plan import CrashPlan
+from tests.waiting import WATCHDOG_S
 
 BODIES = [b"%d." % number + bytes([number % 251]) * (number * 37 % 200) for number in range(400)]
 DAMAGED = (50, 51, 200, 399)
@@ -85,7 +86,7 @@ def repair(store: Path, choice: str, plan: CrashPlan | None = None) -> subproces
         env={**os.environ, **(crash_build.environment(plan.path if plan else None))},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=WATCHDOG_S,
         check=False,
     )
 

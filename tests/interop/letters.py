@@ -146,14 +146,13 @@ def _batches_of_a_queue(rng: random.Random, waiting: list[Letter]) -> list[list[
     return batches
 
 
-def send_specials(judge: Judge, rng: random.Random) -> None:
+def send_specials(judge: Judge, rng: random.Random, sent: int) -> None:
     """Messages that RocketMQ stores in topics of its own first: transactions, of which 20 end in the topic `orders`, and
-    delays, longer than any test."""
+    delays, longer than any test. sent: how many messages were sent to `orders` before; the queues may not have all yet."""
     letters = [_for_judge(letter) for letter in random_letters(rng, "orders", 40, 4, empty=False, prefix="special")]
-    before = sum(end for _, end in judge.bounds("orders").values())
     judge.ask("transact", topic="orders", letters=letters[:20], group="judge-transactions", end="commit")
     judge.ask("transact", topic="orders", letters=letters[20:30], group="judge-transactions", end="rollback")
-    until(lambda: sum(end for _, end in judge.bounds("orders").values()) == before + 20, "the transactions")
+    until(lambda: sum(end for _, end in judge.bounds("orders").values()) == sent + 20, "the transactions")
     judge.ask("send", topic="orders", batches=[[{**letter, "delay": 14 + n % 5}] for n, letter in enumerate(letters[30:])])
 
 

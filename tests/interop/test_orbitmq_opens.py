@@ -42,7 +42,7 @@ def test_a_store_that_was_stopped(judge: Judge, tmp_path: Path) -> None:
     judge.ask("consume", topic="orders", group="billing", count=500)
     until(lambda: sum(judge.committed("orders", "billing").values()) == 500, "the group's offsets")
     send_to_rocketmq(rng, judge, random_letters(rng, "orders", 200, 4, empty=False, prefix="later"), sent)
-    send_specials(judge, rng)
+    send_specials(judge, rng, len(of(sent, "orders")))
     found = {topic: served.pulled(judge, topic) for topic in TOPICS}
     for topic in TOPICS:
         served.assert_among(of(sent, topic), found[topic])

@@ -7,13 +7,10 @@ local producer sends as well, and while the gateway is killed.
 
 from __future__ import annotations
 
-import os
 import random
-import signal
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +29,8 @@ from tests.interop.letters import (
 )  # fmt: skip
 from tests.interop.ours import SMALL_FILES, broker_on
 from tests.interop.served import assert_dense, assert_same, pulled, stored
-from tests.waiting import dead, until
+from tests.trees import kill
+from tests.waiting import until
 
 NAME = "judged"  # the judge sends to queues of the broker of this name
 
@@ -205,9 +203,7 @@ def test_a_gateway_that_is_killed(visitor: Judge, broker: orbitmq.Broker) -> Non
         for letter in letters:
             with suppress(JudgeError):  # it was cut off and must not be sure
                 sent += send(visitor, [letter])
-        victim = next(actor.pid for actor in broker.status().actors if actor.name == "gateway")
-        os.kill(victim, signal.SIGKILL)
-        until(partial(dead, victim), "the gateway's death")
+        kill(broker, "gateway")
     until(lambda: _sends(visitor, sent), "the next gateway")
     assert len(sent) > 100
     found = {letter.place: letter for letter in stored(broker, "orders")}

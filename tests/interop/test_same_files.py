@@ -37,7 +37,7 @@ def test_queues_and_index_of_one_log(judge: Judge, tmp_path: Path, ours_lost: bo
     judge.start(theirs, files)
     judge.ask("create", topic="orders", queues=4)
     send_to_rocketmq(rng, judge, random_letters(rng, "orders", 500, 4, empty=False, prefix="java"), sent)
-    send_specials(judge, rng)
+    send_specials(judge, rng, len(sent))
     judge.stop()
     with broker_on(theirs, files) as broker:
         broker.create_topic("a-b_c|d", queues=2)

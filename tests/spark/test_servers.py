@@ -258,7 +258,7 @@ def test_nobody_answers() -> None:
 def test_wrong_answers(answer: Callable[[Header], bytes | None], error: type[OrbitError], message: str) -> None:
     with (
         wrong_server(lambda _, header, __: answer(header)) as address,
-        Cluster(Servers(address, 1 if error is TimedOut else 60)) as cluster,
+        Cluster(Servers(address, 3 if error is TimedOut else 60)) as cluster,
         pytest.raises(error, match=message),
     ):
         cluster.route("t")

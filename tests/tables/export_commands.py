@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from orbitmq.tables.export.folder import OWN, ExportFolder
@@ -28,10 +29,16 @@ def staged(out: Path) -> int:
     return sum(name.endswith(".parquet") for _, _, names in os.walk(out / OWN / "staging") for name in names)
 
 
+def staging_has(out: Path, name: str) -> bool:
+    with suppress(FileNotFoundError):  # as above
+        return any((out / OWN / "staging").glob(name))
+    return False
+
+
 # Moments of an export, each recognised by what can be seen of it.
 MOMENTS: dict[str, Callable[[Path, int], bool]] = {
     "locked": lambda out, runs: (out / OWN / "lock").exists(),
-    "staging": lambda out, runs: any((out / OWN / "staging").glob("*")),
+    "staging": lambda out, runs: staging_has(out, "*"),
     "some staged": lambda out, runs: staged(out) > 2,
     "committed": lambda out, runs: len(list((out / OWN / "runs").glob("*.json"))) > runs,
 }
@@ -68,7 +75,7 @@ def interrupted(tmp_path: Path, stored: StoredTopics, name: str, *options: str) 
     out = tmp_path / "out"
     command = [*COMMAND, *options, str(stored.root), str(out)]
     process = subprocess.Popen(command, env=environment(), stderr=subprocess.PIPE, text=True)
-    until(lambda: process.poll() is not None or any((out / OWN / "staging").glob(name)), name)
+    until(lambda: process.poll() is not None or staging_has(out, name), name)
     process.send_signal(signal.SIGINT)
     _, told = process.communicate(timeout=WATCHDOG_S)
     assert "Traceback" not in told

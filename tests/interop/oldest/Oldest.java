@@ -22,6 +22,7 @@ public final class Oldest {
         String names = arguments[0], topic = arguments[1], group = arguments[2];
         TransactionMQProducer producer = new TransactionMQProducer(group);
         producer.setNamesrvAddr(names);
+        producer.setSendMsgTimeout(240_000);
         producer.setTransactionCheckListener(message -> LocalTransactionState.UNKNOW);
         producer.start();
         for (int i = 3; i < arguments.length; i++) {
