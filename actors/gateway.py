@@ -67,9 +67,6 @@ class Gateway(RemoteLoop):
             if answer is AGAIN:
                 lib.gateway_again(self.handle, asked)
                 continue
-            if answer is LATER:
-                lib.gateway_later(self.handle, asked)
-                continue
             if isinstance(answer, Done):
                 if self._popping.acknowledge(asked, answer):
                     continue
@@ -79,6 +76,9 @@ class Gateway(RemoteLoop):
                 if refused is None:
                     continue
                 answer = refused
+            if answer is LATER:
+                lib.gateway_later(self.handle, asked)
+                continue
             if isinstance(answer, Forward):
                 if self._forward(asked, answer):
                     continue

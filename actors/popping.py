@@ -16,7 +16,7 @@ from orbitmq.actors.tree import Tree
 from orbitmq.errors import Full, GroupInUse, OrbitError
 from orbitmq.native._core import ffi, lib
 from orbitmq.remoting.host import Ask
-from orbitmq.remoting.request import SYSTEM_ERROR, Answer, Done, Notice, Wanted
+from orbitmq.remoting.request import LATER, SYSTEM_ERROR, Answer, Done, Notice, Wanted
 
 RING = 1024  # records in each ring of a session
 AGAIN_S = 2.0  # until the coordinator, which did not answer, is asked again to close a session
@@ -51,12 +51,17 @@ class Popping:
                 return False
             try:
                 self._open(wanted, what)
-            except GroupInUse:
-                if now_s >= until_s:
+            except GroupInUse as error:
+                if now_s >= until_s or not self._only_leaving(wanted.group, error):
                     raise
                 self._parting[wanted.group] = until_s, now_s + LOOK_S
                 return False
             return True
+
+    def _only_leaving(self, group: str, error: GroupInUse) -> bool:
+        """Whether nobody is in the way but sessions of ours that are closed: no consumer, no local worker, nobody who pops."""
+        joined = any(each == group for *_, each in self._mapped.values())
+        return not joined and list(error.pids or ()) == [os.getpid()]
 
     def _open(self, wanted: Wanted, what: Any) -> None:
         try:
@@ -89,14 +94,15 @@ class Popping:
         self._mapped[int(ffi.cast("uintptr_t", held))] = memory, held, (shape["slot"], shape["epoch"]), wanted.group
 
     def notice(self, asked: Any, notice: Notice) -> Answer | None:
-        """Has the client told when there is something to pop. Returns why it cannot be."""
+        """Has the client told when there is something to pop. Returns why it cannot be; LATER: it cannot be yet, as `open`."""
         with _popped(notice.wanted) as what:
             if not lib.gateway_pop_known(self._gateway, what):
                 if not lib.gateway_pop_may(self._gateway, asked):
                     why = "this connection pops other groups, topics or filters already, as many as one may"
                     return Answer(SYSTEM_ERROR, why)
                 try:
-                    self._open(notice.wanted, what)
+                    if not self.open(notice.wanted):
+                        return LATER
                 except (OrbitError, OSError) as error:
                     return Answer(SYSTEM_ERROR, str(error))
             told = lib.gateway_pop_notice(self._gateway, asked, what, notice.poll_ms)

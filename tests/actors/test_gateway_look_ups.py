@@ -23,9 +23,8 @@ from orbitmq.store import record as records_on_disk
 from orbitmq.store.layout import StoreLayout
 from tests.actors.remoting_client import Remote, Said, records
 from tests.actors.shared_broker import OWN_TOPIC
-from tests.forged import BODY_AT, forged_at
+from tests.forged import BODY_AT, foreseen, forged_at
 from tests.trees import indexed, small_broker
-from tests.waiting import until
 
 BY_KEY, OFFSET_AT, EARLIEST, BY_PLACE = 12, 29, 32, 33
 SUCCESS, SYSTEM_ERROR, NO_PERMISSION, NOT_FOUND = 0, 1, 16, 22
@@ -66,31 +65,21 @@ def test_by_place(broker: orbitmq.Broker, remote: Remote, topic: str) -> None:
     assert remote.ask(BY_PLACE, offset=place).code == SYSTEM_ERROR, "it is purged"
 
 
-def send_forged(broker: orbitmq.Broker, topic: str, queue: int, offset: int) -> tuple[int, orbitmq.MessageId]:
-    """The place of a record within a body, which claims this queue and offset, and the id of the message with that body.
-    Another message may come to the place that was foreseen, or the log's file end before it."""
-
-    def sent() -> tuple[int, orbitmq.MessageId] | None:
-        place = broker.status().positions.wrote + BODY_AT
-        with broker.producer() as producer:
-            receipt = producer.send(topic, forged_at(place, topic, queue, offset), queue=0)
-        return (place, receipt.id) if receipt.physical_offset + BODY_AT == place else None
-
-    found: tuple[int, orbitmq.MessageId] = until(sent, "a message at the place that was foreseen")
-    return found
-
-
 def test_a_body_that_is_a_record(broker: orbitmq.Broker, remote: Remote, topic: str) -> None:
     """Nobody finds it, here or there: in a queue of the topic, and in one that it does not have."""
     for queue in (0, 1, 7):
         for offset in (0, 1, 9):
-            place, id_ = send_forged(broker, topic, queue, offset)
+            with broker.producer() as producer:
+                place, receipt = foreseen(
+                    broker,
+                    lambda place: producer.send(topic, forged_at(place, topic, queue, offset), queue=0),
+                )
             indexed(broker)
             assert remote.ask(BY_PLACE, offset=place).code == SYSTEM_ERROR
             assert remote.ask(BY_PLACE, offset=place - BODY_AT).code == SUCCESS
             with pytest.raises(orbitmq.errors.UsageError, match="no message begins there"):
                 broker.message(f"{'7F00000100000000'}{place:016X}")
-            assert broker.message(id_).id == id_
+            assert broker.message(receipt.id).id == receipt.id
 
 
 def test_by_key(broker: orbitmq.Broker, remote: Remote, topic: str) -> None:

@@ -145,13 +145,13 @@ def test_a_session_that_is_about_to_be_gone(monkeypatch: pytest.MonkeyPatch) -> 
     """Goal: while a session that had joined the group with another order is being closed, a pop is not refused. The coordinator
     is asked again, for some seconds, but not all the time."""
     monkeypatch.setattr("orbitmq.actors.popping.lib", Unknown())
-    joins = 0
+    joins, pids = 0, [os.getpid()]
 
     def ask(operation: str, **_: object) -> Any:
         nonlocal joins
         if operation == "join_work":
             joins += 1
-            raise GroupInUse("it has a worker with another order", group="g", members=1, pids=[1])
+            raise GroupInUse("it has a worker with another order", group="g", members=1, pids=pids)
         memory = os.memfd_create("session")
         os.truncate(memory, mmap.PAGESIZE)
         return {"slot": 5, "epoch": 6}, (memory,)
@@ -164,6 +164,16 @@ def test_a_session_that_is_about_to_be_gone(monkeypatch: pytest.MonkeyPatch) -> 
     assert [popping.open(wanted) for _ in range(3)] == [False] * 3 and joins == 2
     now_s += LOOK_S
     assert not popping.open(wanted) and joins == 3
+    now_s += LOOK_S
+    pids = [os.getpid(), 1]
+    with pytest.raises(GroupInUse):  # a local worker is in the way, too
+        popping.open(wanted)
+    pids = [os.getpid()]
+    popping._mapped[1] = mmap.mmap(-1, 1), None, (7, 8), "g"
+    with pytest.raises(GroupInUse):  # or those who pop
+        popping.open(wanted)
+    del popping._mapped[1]
+    assert not popping.open(wanted)
     now_s += PARTING_S
     with pytest.raises(GroupInUse):
         popping.open(wanted)

@@ -21,7 +21,7 @@ from orbitmq.errors import UnknownTopic
 from tests.actors.remoting_client import ONE_WAY, ROUTE, SEND, Remote, Said
 from tests.actors.shared_broker import OWN_TOPIC
 from tests.actors.test_gateway import indexed, stored
-from tests.forged import BODY_AT, forged_at
+from tests.forged import foreseen, forged_at
 from tests.native.remoting_model import BINARY, JSON
 from tests.trees import kill, small_broker
 from tests.waiting import until
@@ -82,19 +82,6 @@ def send(broker: orbitmq.Broker, body: bytes = b"body", *, topic: str = OWN_TOPI
         sent = producer.send(topic, body, queue=1, **how)
     indexed(broker)
     return broker.message(sent.id)
-
-
-def send_forged(broker: orbitmq.Broker, topic: str, offset: int) -> tuple[int, Any]:
-    """The place of a record within a body, which claims this offset in its queue, and the message with that body. Another
-    message may come to the place that was foreseen, or the log's file end before it."""
-
-    def sent() -> tuple[int, Any] | None:
-        place = broker.status().positions.wrote + BODY_AT
-        holder = send(broker, forged_at(place, topic, 1, offset), topic=topic)
-        return (place, holder) if holder.physical_offset + BODY_AT == place else None
-
-    found: tuple[int, Any] = until(sent, "a message at the place that was foreseen")
-    return found
 
 
 def comes(broker: orbitmq.Broker, topic: str, count: int = 1) -> list[Any]:
@@ -211,7 +198,7 @@ def test_a_body_that_is_a_record(broker: orbitmq.Broker, remote: Remote, topic: 
     """With the right place and checksums, whichever message of the queue it claims to be: nobody stored it."""
     for offset in (0, 1, 2, 1 << 40):
         message = send(broker, topic=topic)
-        place, holder = send_forged(broker, topic, offset)
+        place, holder = foreseen(broker, lambda place: send(broker, forged_at(place, topic, 1, offset), topic=topic))
         assert give_back(remote, place, -1, **billing.fields).code == SYSTEM_ERROR, offset
     assert count_in(broker, billing.dead) == 0
     for true in (message, holder):

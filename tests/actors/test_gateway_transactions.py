@@ -25,7 +25,7 @@ from orbitmq.store.halves import HALF_TOPIC
 from tests.actors.remoting_client import ONE_WAY, PULL, SEND_V2, Remote, Said
 from tests.actors.shared_broker import OWN_TOPIC
 from tests.actors.test_gateway import indexed, stored
-from tests.forged import BODY_AT, forged_at
+from tests.forged import foreseen, forged_at
 from tests.native.remoting_model import BINARY, JSON
 from tests.trees import everything, kill, small_broker
 from tests.waiting import until
@@ -159,14 +159,12 @@ def test_a_body_that_is_a_half(broker: orbitmq.Broker, remote: Remote, topic: st
     forged: list[bytes] = []
     with broker.producer() as producer:
 
-        def send_forged(offset: int) -> int | None:
-            """None: another message has come to the place that was foreseen, or the log's file ends before it."""
-            place = broker.status().positions.wrote + BODY_AT
+        def send(offset: int, place: int) -> orbitmq.Receipt:
             forged.append(forged_at(place, HALF_TOPIC, 0, offset, properties=names))
-            return place if producer.send(topic, forged[-1]).physical_offset + BODY_AT == place else None
+            return producer.send(topic, forged[-1])
 
         for offset in (own, own + 1, 1 << 40):
-            place = until(partial(send_forged, offset), "a message at the place that was foreseen")
+            place, _ = foreseen(broker, partial(send, offset))
             for _ in range(2):
                 for how in (COMMIT, ROLLBACK):
                     told = {"tranStateTableOffset": offset, "commitLogOffset": place}
