@@ -29,6 +29,9 @@ class Files:
     index_entries: int = 20_000_000
 
 
+_RESERVATIONS: list[socket.socket] = []
+
+
 class Judge(Jvm):
     """One JVM with at most one broker in it."""
 
@@ -125,9 +128,22 @@ def free_ports(*, usual: bool = True) -> dict[str, int]:
     """
     chosen = random.Random()
     candidates = [*([USUAL_PORT] if usual else []), *(chosen.randrange(20_000, 30_000) for _ in range(100))]
-    port = next(filter(_all_free, candidates))
+    port = next(port for port in candidates if _all_free(port) and _reserved(port))
     names = next(names for names in candidates[1:] if abs(names - port) > 2 and _free(names))
     return {"port": port, "haPort": port + 1, "namesPort": names}
+
+
+def _reserved(port: int) -> bool:
+    """Whether no other run of tests on this machine has chosen it: its broker may be between two lives. As long as this process
+    lives, the port is its own."""
+    reservation = socket.socket(socket.AF_UNIX)
+    try:
+        reservation.bind(f"\0orbitmq-test-port-{port}")
+    except OSError:
+        reservation.close()
+        return False
+    _RESERVATIONS.append(reservation)
+    return True
 
 
 def _all_free(port: int) -> bool:

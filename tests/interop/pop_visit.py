@@ -42,7 +42,8 @@ class Visit:
         """Returns when all of it can be popped."""
         properties = b"TAGS\1%s\2" % tags if tags else b""
         for body in bodies:
-            assert self._remote.send(self.popper.topic, body, queue, properties).code == SUCCESS
+            sent = self._remote.send(self.popper.topic, body, queue, properties)
+            assert sent.code == SUCCESS, sent
         self._count[queue] += len(bodies)
         place = {"topic": self.popper.topic, "queueId": queue}
         until(lambda: self._remote.ask(MAX_OFFSET, **place).fields["offset"] == str(self._count[queue]), "the messages")

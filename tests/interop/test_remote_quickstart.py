@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,6 +26,7 @@ from tests.spark.quick_java import quick_java
 from tests.trees import small_broker
 
 SOME = 3_000
+PORTS: dict[str, Any] = {"gateway": True, "name_server_port": 0, "broker_port": 0}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -95,8 +97,7 @@ def test_the_programs_in_java_count_each_flight_once(tmp_path: Path, client: Pat
     for flight in flights(SOME):
         wanted.add(flight)
     java = Java.find(tmp_path, client)
-    ports = {"gateway": True, "name_server_port": 0, "broker_port": 0, "log_file_size": 4 << 20}
-    with small_broker(tmp_path / "store", **ports) as broker:
+    with small_broker(tmp_path / "store", **PORTS, log_file_size=4 << 20) as broker:
         broker.create_topic("flights", 4)
         names, counted = broker.status().listens, Counted()
         with closing(JavaProgram(java, SENDER, (names, "flights"), counted.reports)) as sender:
@@ -117,6 +118,21 @@ def test_a_program_that_fails(tmp_path: Path, client: Path) -> None:
         with pytest.raises(BrokerError, match=f"{SENDER} ended with code 1: .*ArrayIndexOutOfBounds") as caught:
             counted.until(lambda: bool(counted.ended), {SENDER: program})
     assert str(tmp_path / f"{SENDER}.log") in (caught.value.hint or "")
+
+
+def test_a_program_that_fails_at_work(tmp_path: Path, client: Path) -> None:
+    """It ends, although RocketMQ's client has threads that go on. Method: a line without tabs; a count that is no number."""
+    java = Java.find(tmp_path, client)
+    with small_broker(tmp_path / "store", **PORTS) as broker:
+        broker.create_topic("flights")
+        names = broker.status().listens
+        for name, arguments in ((SENDER, ()), (COUNTER, ("g", 1, "all"))):
+            counted = Counted()
+            with closing(JavaProgram(java, name, (names, "flights", *arguments), counted.reports)) as program:
+                program.feed(["no flight\n"])
+                with pytest.raises(BrokerError, match=f"{name} ended with code 1: "):
+                    counted.until(lambda counted=counted: bool(counted.ended), {name: program})  # type: ignore[misc]
+                assert counted.ready == {name}
 
 
 def test_a_program_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,7 +30,17 @@ public final class CountFlights {
     private CountFlights() {
     }
 
-    public static void main(String[] arguments) throws Exception {
+    public static void main(String[] arguments) {
+        try {
+            run(arguments);
+            System.exit(0); // RocketMQ leaves threads behind
+        } catch (Exception error) {
+            error.printStackTrace();
+            System.exit(1);
+        }
+    }
+
+    private static void run(String[] arguments) throws Exception {
         List<DefaultMQPushConsumer> consumers = new ArrayList<>();
         for (int number = 0; number < Integer.parseInt(arguments[3]); number++) {
             DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(arguments[2]);
@@ -54,7 +64,6 @@ public final class CountFlights {
         }
         consumers.forEach(DefaultMQPushConsumer::shutdown); // they commit how far they are
         System.out.println("done " + JSON.toJSONString(SUMS));
-        System.exit(0); // RocketMQ leaves threads behind
     }
 
     private static void add(MessageExt message) {

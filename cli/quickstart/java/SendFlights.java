@@ -6,6 +6,7 @@ import java.util.List;
 import java.util.concurrent.ArrayBlockingQueue;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.atomic.AtomicInteger;
+import org.apache.rocketmq.client.exception.MQClientException;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
 import org.apache.rocketmq.client.producer.SendResult;
 import org.apache.rocketmq.client.producer.SendStatus;
@@ -21,19 +22,30 @@ import org.apache.rocketmq.common.message.MessageQueue;
 public final class SendFlights {
     private static final int REPORT = 1000;
     private static final int WAITING = 1000; // for each thread
+    private static final long LOOK_UP_MS = 60_000; // until the topic must have been found
+    private static final long PAUSE_MS = 100;
     private static final Message END = new Message();
 
     private SendFlights() {
     }
 
-    public static void main(String[] arguments) throws Exception {
+    public static void main(String[] arguments) {
+        try {
+            run(arguments);
+            System.exit(0); // RocketMQ leaves threads behind
+        } catch (Exception error) {
+            fail(error);
+        }
+    }
+
+    private static void run(String[] arguments) throws Exception {
         DefaultMQProducer producer = new DefaultMQProducer("airlines");
         producer.setNamesrvAddr(arguments[0]);
         producer.setSendMsgTimeout(60_000); // a second try could store a flight twice
         producer.start();
         List<BlockingQueue<Message>> waiting = new ArrayList<>();
         List<Thread> senders = new ArrayList<>();
-        for (MessageQueue queue : producer.fetchPublishMessageQueues(arguments[1])) {
+        for (MessageQueue queue : queues(producer, arguments[1])) {
             BlockingQueue<Message> mine = new ArrayBlockingQueue<>(WAITING);
             Thread sender = new Thread(() -> send(producer, queue, mine));
             sender.start();
@@ -55,7 +67,25 @@ public final class SendFlights {
             sender.join();
         }
         producer.shutdown();
-        System.exit(0); // RocketMQ leaves threads behind
+    }
+
+    /** The client gives up after a few seconds, which a busy machine needs to load its classes. */
+    private static List<MessageQueue> queues(DefaultMQProducer producer, String topic) throws Exception {
+        for (long end = System.currentTimeMillis() + LOOK_UP_MS; ; ) {
+            try {
+                return producer.fetchPublishMessageQueues(topic);
+            } catch (MQClientException error) {
+                if (System.currentTimeMillis() > end) {
+                    throw error;
+                }
+                Thread.sleep(PAUSE_MS);
+            }
+        }
+    }
+
+    private static void fail(Exception error) {
+        error.printStackTrace();
+        System.exit(1);
     }
 
     private static void send(DefaultMQProducer producer, MessageQueue queue, BlockingQueue<Message> mine) {
@@ -72,8 +102,7 @@ public final class SendFlights {
             }
             System.out.println("sent " + sent.get());
         } catch (Exception error) {
-            error.printStackTrace();
-            System.exit(1);
+            fail(error);
         }
     }
 }

@@ -54,10 +54,12 @@ public final class Broker5 {
         files.setMaxIndexNum(4000);
         files.setHaListenPort(port + 1);
         files.setCleanFileForciblyEnable(false); // however full the disk of this machine is
+        files.setOsPageCacheBusyTimeOutMills(Integer.MAX_VALUE); // it refuses nothing because this machine is busy
         files.setTimerPrecisionMs(100); // what comes again comes sooner than with 1000
         BrokerConfig config = new BrokerConfig();
         config.setBrokerName("broker"); // as the receipts of tests/actors/pop_client.py say
         config.setBrokerIP1("127.0.0.1");
+        config.setBrokerFastFailureEnable(false); // nor because something has waited for 0.2 s
         config.setListenPort(port);
         NettyServerConfig server = new NettyServerConfig();
         server.setListenPort(port);

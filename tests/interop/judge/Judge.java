@@ -204,9 +204,11 @@ public final class Judge {
         files.setHaListenPort(order.getIntValue("haPort"));
         files.setMessageIndexSafe(order.getBooleanValue("messageIndexSafe"));
         files.setCleanFileForciblyEnable(false); // however full the disk of this machine is
+        files.setOsPageCacheBusyTimeOutMills(Integer.MAX_VALUE); // it refuses nothing because this machine is busy
         BrokerConfig config = new BrokerConfig();
         config.setBrokerName(BROKER);
         config.setBrokerIP1("127.0.0.1");
+        config.setBrokerFastFailureEnable(false); // nor because something has waited for 0.2 s
         config.setNamesrvAddr(namesAddress);
         // As in production: what the store does not name does not exist.
         config.setAutoCreateTopicEnable(false);
