@@ -119,7 +119,8 @@ class EventLog:
 
     def _open(self, place: int | None) -> int:
         """Opens the file. place: the descriptor that is to be this file from now on; None: any. Returns the descriptor."""
-        found = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        # A named pipe that nobody reads, or a terminal that is held up, must not stop the supervisor.
+        found = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK, 0o600)
         if place is None:
             return found
         os.dup2(found, place, inheritable=place == ERROR_OUTPUT)

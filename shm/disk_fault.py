@@ -20,6 +20,7 @@ _WAYS = {
     errno.ENOENT: "make the folder of {}",
     errno.ENOTDIR: "choose another path than {}: a part of it is a file, where a folder belongs",
     errno.EISDIR: "choose another path than {}: it is a folder",
+    errno.ENXIO: "start what reads {}, which is a named pipe, or choose a file",
     errno.EMFILE: "raise this process's limit of open files (ulimit -n), or close some",
     errno.ENFILE: "raise the machine's limit of open files (fs.file-max)",
     errno.ENOMEM: "let this process have more memory",

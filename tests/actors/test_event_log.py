@@ -119,6 +119,30 @@ def test_a_file_that_cannot_be_opened(tmp_path: Path) -> None:
     assert caught.value.values["name"] == "log_file" and "make the folder" in str(caught.value.hint)
 
 
+def test_a_named_pipe_as_the_file(tmp_path: Path) -> None:
+    """One that nobody reads is refused at once. A reader that does not read does not stop the supervisor; what waits comes
+    when it reads."""
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    with pytest.raises(SettingError, match="could not write the log file") as caught:
+        EventLog("b", "text", str(path))
+    assert "start what reads" in str(caught.value.hint)
+    count = 2000  # more than a pipe has room for
+
+    def deed() -> None:
+        reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+        log = EventLog("b", "text", str(path))
+        for number in range(count):
+            log.write(event(f"{number} {60 * '.'}"))
+        read = b""
+        while read.count(b"\n") < count:
+            log.flush()
+            read += os.read(reader, 1 << 16)
+        assert [int(line.split()[-2]) for line in read.splitlines()] == list(range(count))
+
+    as_supervisor(deed)
+
+
 def test_a_program_that_embeds_it_gets_all(tmp_path: Path) -> None:
     """Beside the file, which is not the error output then."""
     reader, writer = os.pipe()
