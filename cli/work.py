@@ -7,6 +7,7 @@ import shlex
 import shutil
 import signal
 import subprocess
+import tempfile
 from contextlib import suppress
 from typing import Annotated
 
@@ -98,27 +99,37 @@ def _handle(job: Job, words: list[str], timeout: float | None) -> None:
         "ORBITMQ_TAGS": message.tags or "",
         "ORBITMQ_DELIVERY": str(job.delivery),
     }
-    # A session of its own: Ctrl-C at the terminal stops this command, and lets the others end.
     try:
-        begun = subprocess.Popen(
-            words, stdin=subprocess.PIPE, stderr=subprocess.PIPE, env=os.environ | about, start_new_session=True
-        )
+        code, said = _ended(words, os.environ | about, job.body, timeout)
+    except subprocess.TimeoutExpired:
+        _failed(job, f"killed after {timeout:g} s", "")
+        return
     except OSError as error:  # the program has gone since, or the system has no room for a process
         _failed(job, f"could not run {words[0]}: {error.strerror}", "")
         return
-    with begun as process:
+    if code:
+        _failed(job, f"exit code {code}" if code > 0 else f"signal {-code}", said)
+
+
+def _ended(words: list[str], environment: dict[str, str], body: bytes, timeout: float | None) -> tuple[int, str]:
+    """The command's exit code, and the last of what it has written to its standard error.
+
+    That and its standard input are files. A pipe ends when nobody has it any more, and the command may leave a process in the
+    background that has it for ever. Raises: subprocess.TimeoutExpired: it was late, and was killed."""
+    with os.fdopen(os.memfd_create("body"), "w+b") as given, tempfile.TemporaryFile() as said:
+        given.write(body)
+        given.seek(0)
+        # A session of its own: Ctrl-C at the terminal stops this command, and lets the others end.
+        process = subprocess.Popen(words, stdin=given, stderr=said, env=environment, start_new_session=True)
         try:
-            _, said = process.communicate(job.body, timeout)
-        except BaseException as error:
+            code = process.wait(timeout)
+        except BaseException:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
-            if isinstance(error, subprocess.TimeoutExpired):
-                _failed(job, f"killed after {timeout:g} s", "")
-                return
+            process.wait()
             raise
-    code = process.returncode
-    if code:
-        _failed(job, f"exit code {code}" if code > 0 else f"signal {-code}", said[-SAID_MAX:].decode(errors="replace").strip())
+        said.seek(-min(said.seek(0, os.SEEK_END), SAID_MAX), os.SEEK_END)
+        return code, said.read(SAID_MAX).decode(errors="replace").strip()
 
 
 def _failed(job: Job, how: str, said: str) -> None:

@@ -3,6 +3,7 @@ broker of the test's."""
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from collections.abc import Iterator
@@ -96,6 +97,19 @@ def test_a_hung_command(broker: Broker) -> None:
     options = ("--count", "1", "--timeout", "0.2", "--name", "works")
     done = run("work", "hangs", "-g", "billing2", "--exec", "sleep 1000", *options)
     assert done.returncode == 0 and "killed after 0.2 s" in done.stderr
+
+
+def test_a_command_that_leaves_a_process(broker: Broker, tmp_path: Path) -> None:
+    """Its end counts, not that of what it has started, which keeps its standard input and error."""
+    broker.create_topic("leaves", 1)
+    with broker.producer() as producer:
+        producer.send("leaves", b"x")
+    command = f"sh -c 'tail -f /dev/null >/dev/null & echo $! > {tmp_path}/left; echo why >&2; exit 7'"
+    try:
+        done = run("work", "leaves", "-g", "billing4", "--exec", command, "--count", "1", "--name", "works")
+    finally:
+        os.kill(int((tmp_path / "left").read_text()), signal.SIGKILL)
+    assert done.returncode == 0 and "exit code 7" in done.stderr and "why" in done.stderr
 
 
 def catches(pid: int, number: signal.Signals) -> bool:
