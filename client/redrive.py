@@ -147,7 +147,8 @@ class Redrive:
 def _send_part(
     producer: Producer, letters: list[DeadLetter], done: list[DeadLetter], unfit: list[tuple[DeadLetter, UsageError]]
 ) -> None:
-    """Sends letters, and adds each to one of the two lists. Raises: what a send raises, but not UsageError."""
+    """Sends letters, and adds each to one of the two lists. Raises: what a send raises, but not UsageError; TimedOut also if a
+    receipt does not come within the producer's timeout."""
     crash_point("redrive_sending")
     pendings: list[tuple[DeadLetter, Pending]] = []
     for letter in letters:
@@ -158,7 +159,7 @@ def _send_part(
     crash_point("redrive_sent")
     for letter, pending in pendings:
         try:
-            done.append(replace(letter, redriven=pending.result().id))
+            done.append(replace(letter, redriven=pending.result(producer.timeout).id))
         except UsageError as error:
             unfit.append((letter, error))
 

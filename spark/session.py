@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 JAVA_LEAST = 17
+ANSWER_S = 60.0  # how long Java may take to say which one it is
 _JAVA_HINT = "install Java 17 or newer (Debian: apt-get install openjdk-17-jre-headless), or set JAVA_HOME"
 
 
@@ -87,9 +88,31 @@ def require_java() -> str:
     if java is None:
         where = f"JAVA_HOME is {home}, which has no bin/java" if home else "no java is installed"
         raise SettingError(f"cannot start Spark: {where}", hint=_JAVA_HINT, name="JAVA_HOME", value=home)
-    told = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
+    told = said_by([java, "-version"])
     found = re.search(r'version "(?:1\.)?(\d+)', told)
     if found is None or int(found[1]) < JAVA_LEAST:
         version = found[1] if found else "of an unknown version"
         raise SettingError(f"cannot start Spark: {java} is Java {version}", hint=_JAVA_HINT, name="JAVA_HOME", value=home)
     return java
+
+
+def said_by(command: list[str]) -> str:
+    """What a short program prints. Raises: SettingError: it does not end."""
+    try:
+        done = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=ANSWER_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise SettingError(
+            f"cannot find out which Java this is: {' '.join(command)} has not ended in {ANSWER_S:g} s",
+            hint=_JAVA_HINT,
+            name="JAVA_HOME",
+            value=command[0],
+        ) from None
+    return done.stdout

@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from orbitmq.cli.quickstart import jars
 from orbitmq.errors import BrokerError, SettingError
-from orbitmq.spark.session import require_java
+from orbitmq.spark.session import require_java, said_by
 
 SOURCES = Path(__file__).resolve().parent / "java"
 OPTIONS = ("-Xmx256m", "-XX:+UseSerialGC")
@@ -37,8 +37,7 @@ class Java:
 
         Raises: SettingError: there is no Java that can run them, or the client cannot be had."""
         java = require_java()
-        told = subprocess.run([java, "--list-modules"], capture_output=True, text=True, check=False).stdout
-        if COMPILER not in told:
+        if COMPILER not in said_by([java, "--list-modules"]):
             raise SettingError(
                 f"cannot run programs in Java: {java} has no compiler",
                 hint="install a JDK (Debian: apt-get install openjdk-17-jdk-headless), or set JAVA_HOME to one",

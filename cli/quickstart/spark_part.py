@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,6 +19,7 @@ from orbitmq.tables.export.topics import ExportReport
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+END_S = 30.0  # how long Spark's JVM may take to end, once it has nothing to do
 BODY = "carrier string, arr_delay int"
 
 
@@ -74,7 +76,7 @@ def chatter_in(log: Path) -> Iterator[None]:
 
 
 def _stop(spark: SparkSession) -> None:
-    """Stops the session and waits until its JVM has ended. PySpark itself leaves that to the end of this process."""
+    """Stops the session and waits for the end of its JVM, or ends it. PySpark leaves that to the end of this process."""
     from pyspark import SparkContext
 
     spark.stop()
@@ -84,4 +86,8 @@ def _stop(spark: SparkSession) -> None:
         process = gateway.proc
         if process.stdin is not None:
             process.stdin.close()  # the JVM lives as long as this end of the pipe is open
-        process.wait()
+        try:
+            process.wait(END_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()

@@ -18,10 +18,10 @@ import orbitmq
 from orbitmq.client import redrive
 from orbitmq.client.attachment import Attachment
 from orbitmq.client.status import read_positions
-from orbitmq.errors import BrokerStopped, Retry
+from orbitmq.errors import BrokerStopped, Retry, TimedOut
 from orbitmq.shm.topic_table import TopicTable
 from tests.client.dead_stores import store_with_letters
-from tests.trees import actors, everything, kill, small_broker
+from tests.trees import actors, everything, kill, small_broker, stopped
 from tests.waiting import WATCHDOG_S, until
 
 LETTERS = 700
@@ -107,6 +107,19 @@ def test_what_a_killed_one_had_sent_is_awaited(tmp_path: Path, monkeypatch: pyte
         thread.join()
         assert sorted(body for body, *_ in everything(broker, "orders")) == [b"%d" % n for n in range(5)]
         assert broker.dead_letters("billing").list() == []
+
+
+def test_handlers_that_stand_still(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Receipts that do not come are waited for no longer than a send is. Repeated, nothing is sent twice."""
+    store_with_letters(tmp_path, 5)
+    with small_broker(tmp_path, retention_hours=0, timeout=WATCHDOG_S) as broker:
+        usual = broker.producer
+        monkeypatch.setattr(broker, "producer", lambda **settings: usual(**settings, timeout=0.2))
+        with stopped(broker, "handler 0"), stopped(broker, "handler 1"), pytest.raises(TimedOut):
+            broker.dead_letters("billing").redrive()
+        monkeypatch.undo()
+        broker.dead_letters("billing").redrive()
+        assert sorted(body for body, *_ in everything(broker, "orders")) == [b"%d" % n for n in range(5)]
 
 
 def test_a_redrive_that_sent_some_may_be_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

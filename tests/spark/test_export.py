@@ -177,3 +177,15 @@ def test_an_old_java_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     with pytest.raises(SettingError, match=r"is Java 8.*17 or newer"):
         session.require_java()
+
+
+def test_a_java_that_asks_something_is_not_waited_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Neither for an answer, which nobody gives, nor for ever."""
+    java = tmp_path / "bin" / "java"
+    java.parent.mkdir()
+    java.write_text("#!/bin/sh\nread answer || exec tail -f /dev/null\n")
+    java.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    monkeypatch.setattr(session, "ANSWER_S", 0.5)
+    with pytest.raises(SettingError, match=r"-version has not ended in 0.5 s"):
+        session.require_java()

@@ -34,7 +34,7 @@ public final class CountFlights {
         try {
             run(arguments);
             System.exit(0); // RocketMQ leaves threads behind
-        } catch (Exception error) {
+        } catch (Throwable error) {
             error.printStackTrace();
             System.exit(1);
         }

@@ -33,7 +33,7 @@ public final class SendFlights {
         try {
             run(arguments);
             System.exit(0); // RocketMQ leaves threads behind
-        } catch (Exception error) {
+        } catch (Throwable error) {
             fail(error);
         }
     }
@@ -83,7 +83,7 @@ public final class SendFlights {
         }
     }
 
-    private static void fail(Exception error) {
+    private static void fail(Throwable error) {
         error.printStackTrace();
         System.exit(1);
     }
@@ -101,7 +101,7 @@ public final class SendFlights {
                 }
             }
             System.out.println("sent " + sent.get());
-        } catch (Exception error) {
+        } catch (Throwable error) {
             fail(error);
         }
     }
