@@ -80,8 +80,10 @@ class Broker(Client):
 
     def close(self) -> None:
         """Closes the client and stops the broker. Returns when no process of it is left."""
-        super().close()
-        self._stop()
+        try:
+            super().close()
+        finally:  # also if a callback of the program raises, or messages are in flight for too long
+            self._stop()
 
     def __enter__(self) -> Self:
         return self

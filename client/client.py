@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import weakref
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
@@ -333,13 +333,17 @@ class Client(
 
     def close(self) -> None:
         """Closes the producers, consumers and workers made from this client, also those that other threads are making now, and
-        then the connection. Closing it again does nothing."""
+        then the connection: each of them, whatever another one raises. Closing it again does nothing."""
         # set first: then either this call sees an object made meanwhile, or its maker sees that the client is closed
         self._closed = True
-        if (calls := self._connection.calls.get(os.getpid())) is not None:
-            calls.close()
-        for made in list(self._made):
-            made.close()
+        with ExitStack() as stack:
+            stack.callback(self._disconnect)
+            for made in list(self._made):
+                stack.callback(made.close)
+            if (calls := self._connection.calls.get(os.getpid())) is not None:
+                stack.callback(calls.close)
+
+    def _disconnect(self) -> None:
         if not self._making:
             self._connection.close()
 

@@ -5,6 +5,7 @@ client/opened_session.py."""
 from __future__ import annotations
 
 import os
+import select
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -197,6 +198,27 @@ def test_broker_stops(tmp_path: Path) -> None:
         client.close()
     with pytest.raises(errors.Closed):
         client.topics()
+
+
+def test_what_cannot_be_closed_keeps_nothing_open(tmp_path: Path) -> None:
+    """Goal: the broker stops, and the other objects are closed, also if closing one raises. Method: a member's callback raises,
+    whichever comes first."""
+
+    def refuse(consumer: orbitmq.Consumer, queues: object) -> None:
+        raise ValueError("not now")
+
+    broker = orbitmq.Broker(tmp_path, **SMALL)
+    broker.create_topic("orders")
+    others = [broker.producer(), broker.producer()]
+    member = broker.consumer("billing", topics=["orders"], on_revoked=refuse)
+    until(lambda: member.poll_batch(1, 0.1) == [] and member.assignment, "queues")
+    others += [broker.producer(), broker.producer()]
+    supervisor = os.pidfd_open(broker.pid)
+    with pytest.raises(ValueError, match="not now"):
+        broker.close()
+    assert select.select([supervisor], [], [], 0)[0], "the broker runs on"
+    os.close(supervisor)
+    assert all(each.closed for each in others) and member.closed
 
 
 def test_stop_through_a_client(tmp_path: Path) -> None:
