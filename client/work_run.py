@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from orbitmq.client.job import Job
 from orbitmq.client.open_jobs import OpenJobs
+from orbitmq.client.work_failure import Failure
 from orbitmq.client.work_hand import Hand, ThreadHand, check_handler
 from orbitmq.client.work_tasks import LoopThread, TaskHand, is_async
 from orbitmq.client.worker_settings import check_executor
@@ -56,11 +57,11 @@ class Place:
 
 
 class Run:
-    """next_job: waits for the next one; None: the run is over."""
+    """next_job: waits for the next one; None: the run is over, or the function that it gets says so."""
 
     def __init__(
         self,
-        next_job: Callable[[], Job | None],
+        next_job: Callable[[Callable[[], bool]], Job | None],
         jobs: OpenJobs,
         handler: Any,
         executor: str,
@@ -141,7 +142,7 @@ class Run:
         try:
             while place.kept and (job := self._more()) is not None:
                 place.done += 1
-                hand.do(job)
+                self._do(hand, job)
         except BaseException as error:
             why = error
         if place.leave():
@@ -149,12 +150,20 @@ class Run:
             hand.close()
             self._ends.put(End(place.done, why))
 
+    def _do(self, hand: Hand, job: Job) -> None:
+        try:
+            hand.do(job)
+        except BaseException as error:  # nobody will work on it here: this thread ends, and with it the run
+            if job.state == "open":
+                job.give_up(0.0, Failure(f"{type(error).__name__}: {error}", ""))
+            raise
+
     def _more(self) -> Job | None:
         if self._over or (self._limit is not None and next(self._begun) > self._limit):
             return None
         while True:
             try:
-                return self._next_job()
+                return self._next_job(lambda: self._over)
             except CorruptRecord as error:  # it is handed out again when its time is over; the others need not wait for it
                 _logger.error("a message was passed over: %s", error)
 

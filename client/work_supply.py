@@ -20,6 +20,10 @@ MEMORY = 8  # jobs over which the usual time is averaged
 _FIRST_S = 0.01  # usual time of a job before the first is done
 
 
+def never() -> bool:
+    return False
+
+
 class Supply:
     """Threads may share it. at_once: how many jobs are worked on at the same time. clock: time.monotonic, but for tests."""
 
@@ -46,15 +50,16 @@ class Supply:
         """Ends the wait of `ready`."""
         self._session.interrupt()
 
-    def one(self, idle: float | None) -> HandOut | None:
-        """The next; None: the worker is to stop, or nothing came for `idle` seconds (None: waits for ever)."""
+    def one(self, idle: float | None, over: Callable[[], bool] = never) -> HandOut | None:
+        """The next; None: the worker is to stop, nothing came for `idle` seconds (None: waits for ever), or `over` is true, at
+        which it looks every second."""
         deadline = None if idle is None else self._clock() + idle
         while not self.stopped:
             try:  # contextlib.suppress would cost more than the rest of this
                 return self._waiting.popleft()
             except IndexError:
                 pass
-            if not self._ask(self._ahead(), deadline):
+            if not self._ask(self._ahead(), deadline, over):
                 break
         return None
 
@@ -116,11 +121,13 @@ class Supply:
                 found.append(self._waiting.popleft())
         return found
 
-    def _ask(self, most: int, deadline: float | None) -> bool:
+    def _ask(self, most: int, deadline: float | None, over: Callable[[], bool] = never) -> bool:
         """Takes more from the broker, unless another thread has done so meanwhile. False: the time is over, or the worker is to
         stop."""
         with self._one_asks:
             while not self._waiting:
+                if over():
+                    return False
                 left = SLICE_S if deadline is None else min(SLICE_S, deadline - self._clock())
                 found = [] if self.stopped else self._session.take(most, max(0.0, left))
                 if found:

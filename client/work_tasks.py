@@ -56,18 +56,29 @@ class TaskHand:
     def __init__(self, handler: Callable[[Job], Coroutine[Any, Any, object]], loop: asyncio.AbstractEventLoop) -> None:
         self._handler = handler
         self._loop = loop
-        self._task: Future[object] | None = None
+        self._task: Future[BaseException | None] | None = None
 
     def do(self, job: Job) -> None:
-        self._task = asyncio.run_coroutine_threadsafe(self._handler(job), self._loop)
+        self._task = asyncio.run_coroutine_threadsafe(self._raised(job), self._loop)
         try:
-            self._task.result()
-        except CancelledError as error:  # given up, or the run has ended
-            job.fail(asyncio.CancelledError(*error.args))
-        except BaseException as error:
-            failed(job, error)
-        else:
+            error = self._task.result()
+        except CancelledError as given_up:  # or the run has ended
+            job.fail(asyncio.CancelledError(*given_up.args))
+            return
+        if error is None:
             job.done()
+        else:
+            failed(job, error)
+
+    async def _raised(self, job: Job) -> BaseException | None:
+        """What the handler raised. A task that itself raises SystemExit or KeyboardInterrupt ends the loop of all others."""
+        try:
+            await self._handler(job)
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:
+            return error
+        return None
 
     def give_up(self) -> bool:
         if self._task is not None:

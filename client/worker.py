@@ -24,7 +24,7 @@ from orbitmq.client.work_hand import Handler
 from orbitmq.client.work_handed import HandOut, Session
 from orbitmq.client.work_loop import LoopBody
 from orbitmq.client.work_run import Run
-from orbitmq.client.work_supply import Supply
+from orbitmq.client.work_supply import Supply, never
 from orbitmq.client.worker_settings import WorkerSettings
 from orbitmq.errors import Closed, JobLost, OrbitError, SettingError, UsageError
 from orbitmq.native._types import Loop
@@ -198,14 +198,14 @@ class Worker(Shown):
                 limit=self.settings.in_hand,
             )
 
-    def _next(self) -> Job | None:
-        """The next job, for a handler; None: the worker is to stop."""
-        found = self._one(threading.get_ident())
+    def _next(self, over: Callable[[], bool]) -> Job | None:
+        """The next job, for a handler; None: the worker is to stop, or `over` is true."""
+        found = self._one(threading.get_ident(), over)
         return found[0] if found else None
 
-    def _one(self, thread: int) -> list[Job]:
+    def _one(self, thread: int, over: Callable[[], bool] = never) -> list[Job]:
         self._check()
-        hand_out = self._supply.one(self.settings.idle)
+        hand_out = self._supply.one(self.settings.idle, over)
         return [] if hand_out is None else self._jobs.begin((hand_out,), thread)
 
     def _some(self, most: int, idle: float | None) -> list[Job]:

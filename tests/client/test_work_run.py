@@ -6,6 +6,7 @@ from __future__ import annotations
 import logging
 import os
 import signal
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 
 from orbitmq.client.job import Job
+from orbitmq.client.work_hand import ThreadHand
 from orbitmq.errors import CorruptRecord, SettingError, UsageError
 from tests.client import work_handlers
 from tests.client.work_model import WorkModel
@@ -94,6 +96,51 @@ def test_what_take_raises_ends_the_run(model: WorkModel, monkeypatch: pytest.Mon
         monkeypatch.setattr(model.sessions[0], "take", take)
         with pytest.raises(ConnectionError, match="gone"):
             worker.run(lambda _: None)
+
+
+def test_what_one_thread_raises_ends_all(model: WorkModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also those that wait for messages, of which there are none."""
+    model.send(b"a")
+    with model.worker(concurrency=3) as worker:
+        usual, broken = model.sessions[0].take, iter([True])
+
+        def take(*limits: Any) -> Any:
+            if model.done and next(broken, False):
+                raise ConnectionError("gone")
+            return usual(*limits)
+
+        monkeypatch.setattr(model.sessions[0], "take", take)
+        with pytest.raises(ConnectionError, match="gone"):
+            worker.run(lambda job: job.ack())
+
+
+def test_a_job_that_nobody_can_work_on_comes_again(model: WorkModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As when its process has died and none can be started in its place: the run ends, the job is not held until then."""
+
+    def do(hand: ThreadHand, job: Job) -> None:
+        raise UsageError("could not start a process for jobs")
+
+    model.send(b"a")
+    monkeypatch.setattr(ThreadHand, "do", do)
+    with model.worker() as worker:
+        with pytest.raises(UsageError):
+            worker.run(lambda _: None)
+        assert model.entry(b"a").reasons[0][0] == "UsageError: could not start a process for jobs"
+
+
+def test_an_async_handler_that_exits(model: WorkModel) -> None:
+    """It fails its job, as a plain function would, and the loop goes on."""
+    model.max_tries = 1
+    model.send(b"exits", b"good")
+
+    async def handle(job: Job) -> None:
+        if job.body == b"exits":
+            sys.exit("no more")
+
+    with model.worker(idle=0) as worker:
+        assert worker.run(handle) == 2
+    assert [(entry.message.body.tobytes(), entry.reasons[-1][0]) for entry in model.dead] == [(b"exits", "SystemExit: no more")]
+    assert b"good" in model.done
 
 
 def test_a_signal_stops_gracefully(model: WorkModel) -> None:
