@@ -11,7 +11,7 @@ import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -68,6 +68,10 @@ class Line:
             self._handle.close()
 
 
+class _InterruptError(Exception):
+    """`interrupt` ends a wait for a broker."""
+
+
 @spelled
 class WorkSession:
     """Made by `Client.work_session`."""
@@ -91,6 +95,7 @@ class WorkSession:
         self._patience = Patience(opener, checked_wait(wait))
         self.settings = WorkSettings(group, topic_names(topics), visibility, in_hand, max_tries, key_ordered, start, tags, sql)
         self._lock = threading.Lock()
+        self._attaching = threading.Lock()  # of the thread that waits for a broker, which does not hold the other one meanwhile
         self._ready: deque[HandOut] = deque()  # read, and not given to the program yet
         self._records: deque[Any] = deque()  # handed out, and not read yet
         self._damaged: OrbitError | None = None  # raised by the next take
@@ -99,11 +104,11 @@ class WorkSession:
         self._life = 0  # which session; hand-outs of an earlier one cannot be answered any more
         self._handle: SessionHandle | None = None
         self._closing = False
+        self._leaving = False  # `close` has begun: nobody waits for a broker any more
         self._interrupted = False
         self._stopped = False  # the broker's end was reported
         self._made_by = os.getpid()
-        with self._lock:
-            self._attach()
+        self._attach(None, self._look)
         _sessions.add(self)
 
     # ---- what the worker calls
@@ -121,8 +126,15 @@ class WorkSession:
             raise SettingError(f"could not take {most} messages: 1 is the least", setting="most", value=most)
         deadline = argument.deadline(timeout, "take messages")
         while True:
+            try:
+                if not self._attach(deadline, self._look_taking):
+                    return []
+            except _InterruptError:
+                self._interrupted = False
+                return []
             with self._lock:
-                self._check()
+                if not self._usable():
+                    continue  # it has ended in this moment
                 found = self._take(most)
                 if found:
                     return found
@@ -173,13 +185,20 @@ class WorkSession:
         65,536 did not count since the last call; it has the ids of the last ones. Closed.
         """
         deadline = argument.deadline(timeout, "wait for answers")
-        with self._lock:
-            self._check()
-            target, life = self._answers.target, self._life
-            lib.work_link_tell(self._line.link)
+        if not self._attach(deadline, self._look):
+            raise self._answers.late(self.settings.group, timeout or 0.0)
+        return self._settled(timeout, deadline)
+
+    def _settled(self, timeout: float | None, deadline: float | None) -> list[HandOut]:
+        """With the broker that this session is with; if that ends, the answers are the next one's to refuse."""
+        target = life = -1
         while True:
             with self._lock:
-                self._check()
+                if not self._usable():
+                    return self._refused.take(self.settings.group)
+                if target < 0:
+                    target, life = self._answers.target, self._life
+                    lib.work_link_tell(self._line.link)
                 applied = life != self._life or self._answers.applied() >= target
                 self._receive()
                 if applied:
@@ -205,16 +224,18 @@ class WorkSession:
         """Gives back what the program has not got yet, waits for the answers to be applied, and ends the session: what is still
         in hand is handed out again at once, and counts as delivered. Closing again does nothing."""
         timeout = argument.seconds_or_none(timeout, "close")
+        self._leaving = True
+        self._patience.ring()
         with suppress(OrbitError):
             with self._lock:
                 if not self._closing and self._usable():
                     self._decline()
             if timeout is None or timeout > 0:
-                self.settled(timeout)
+                self._settled(timeout, argument.deadline(timeout, "close"))
                 with self._lock:
                     again = self._usable() and self._decline()  # handed out just before the broker saw that we want no more
                 if again:
-                    self.settled(timeout)
+                    self._settled(timeout, argument.deadline(timeout, "close"))
         self._closing = True
         self._patience.ring()
         with self._lock:
@@ -339,6 +360,8 @@ class WorkSession:
         mine = hand_outs if life == 1 else [each for each in hand_outs if each.life == life]
         if len(mine) != len(hand_outs):
             self._refused.add([each for each in hand_outs if each.life != life])
+        if mine and self._handle is None and kind in (lib.WORK_ACK, lib.WORK_NACK):
+            self._refused.add(mine)  # their broker has ended, and the next one hands them out again
         if mine and self._handle is not None:
             if kind in (lib.WORK_NACK, lib.WORK_GIVE_BACK):
                 lib.work_link_want(self._line.link, max(self._mine, 0))  # they are for others until we ask for more
@@ -372,31 +395,36 @@ class WorkSession:
         if self._handle is not None and self._usable():
             lib.work_link_ring(self._line.link)
 
-    # ---- the session; the lock is held
+    # ---- the session; the lock is not held
 
-    def _usable(self) -> bool:
-        return self._handle is not None and self._handle.pid == os.getpid()
-
-    def _check(self) -> None:
-        if self._closing:
-            raise Closed("could not use this worker: it is closed", hint="make another one")
-        if not self._usable():
-            self._attach()
-
-    def _gone(self, doing: str) -> BrokerStopped:
-        self._detach()
-        name = self._opener.name
-        again = "call it again: it goes to the next broker, once one runs, which hands out again what was not acknowledged"
-        return BrokerStopped(f"could not {doing}: the broker {name!r} stopped", hint=again, broker=name)
-
-    def _attach(self) -> None:
-        self._detach()
-        if not self._patience.outlast(self._open, None, self._look):
-            raise BrokerNotRunning(f"could not attach to the broker {self._opener.name!r}")
+    def _attach(self, deadline: float | None, look: Callable[[], None]) -> bool:
+        """Goes to the next broker, if the session is with none. False: the deadline came first. The lock is free while it waits
+        for one, so that others can answer, stop and close; look: what they end the wait by."""
+        with self._lock:
+            self._refuse_closed()
+            if self._usable():
+                return True
+        limit = -1.0 if deadline is None else max(0.0, deadline - time.monotonic())
+        if not self._attaching.acquire(timeout=limit):
+            return False
+        try:
+            with self._lock:
+                self._refuse_closed()
+                if self._usable():
+                    return True
+                self._detach()
+            return self._patience.outlast(self._open, deadline, look)
+        finally:
+            self._attaching.release()
 
     def _look(self) -> None:
-        if self._closing:
+        if self._leaving:
             raise Closed("could not wait for a broker: the worker was closed", hint="make another one")
+
+    def _look_taking(self) -> None:
+        self._look()
+        if self._interrupted:
+            raise _InterruptError
 
     def _open(self) -> None:
         ring = 64
@@ -414,13 +442,34 @@ class WorkSession:
             link = lib.work_link_open(*addresses, shape)
             if link == ffi.NULL:
                 raise MemoryError("struct work_link")
+            with self._lock:
+                self._look()
+                self._enter(Line(ffi.gc(link, lib.work_link_close), handle), reader, ring)
+                self._handle = handle
         except BaseException:
-            handle.close()
+            if self._handle is not handle:  # Ctrl-C may come just after
+                handle.close()
             raise
-        self._line = Line(ffi.gc(link, lib.work_link_close), handle)
+
+    # ---- the session; the lock is held
+
+    def _refuse_closed(self) -> None:
+        if self._closing:
+            raise Closed("could not use this worker: it is closed", hint="make another one")
+
+    def _usable(self) -> bool:
+        return self._handle is not None and self._handle.pid == os.getpid()
+
+    def _gone(self, doing: str) -> BrokerStopped:
+        self._detach()
+        name = self._opener.name
+        again = "call it again: it goes to the next broker, once one runs, which hands out again what was not acknowledged"
+        return BrokerStopped(f"could not {doing}: the broker {name!r} stopped", hint=again, broker=name)
+
+    def _enter(self, line: Line, reader: Reader, ring: int) -> None:
+        self._line = line
         self._room = ffi.new("struct work_record[]", RECORDS)
         self._reader = reader
-        self._handle = handle
         self._cursors: dict[int, int] = {}
         self._life += 1
         self._mine = 0
@@ -445,6 +494,7 @@ class WorkSession:
     def _forked(self) -> None:
         """In a forked child: the session is the parent's."""
         self._lock = threading.Lock()
+        self._attaching = threading.Lock()
         self._handle = None
         self._ready.clear()
         self._records.clear()

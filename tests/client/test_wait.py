@@ -404,3 +404,33 @@ def test_aio_a_cancelled_wait_leaves_no_thread_behind(tree: Restarts) -> None:
 
     asyncio.run(main())
     assert not waiting()
+
+
+def test_a_worker_that_waits_keeps_nobody_waiting(tree: Restarts) -> None:
+    """It hears its own limit, `interrupt` and `close`. What is answered meanwhile needs no broker, does not count, and is what
+    the next `settled` returns."""
+    tree.start()
+    with tree.connect(wait=PATIENT_S) as client:
+        client.create_topic("orders", 1)
+        with client.producer() as producer:
+            producer.send("orders", b"x")
+        session = client.work_session("billing", ["orders"])
+        [job] = until(lambda: session.take(1, 1.0), "the message")
+        tree.kill()
+        assert session.take(1, 0.2) == []
+        with meanwhile(lambda: session.take(1, None)) as taking:
+            session.ack([job])
+            session.interrupt()
+            assert taking[0].result(WATCHDOG_S) == []
+        tree.start()
+        assert [each.offset for each in session.settled(WATCHDOG_S)] == [0]
+        assert [each.offset for each in until(lambda: session.take(1, 1.0), "the same again")] == [0]
+        tree.kill()
+
+        def closed() -> bool:
+            with pytest.raises(errors.Closed):
+                session.take(1, None)
+            return True
+
+        with meanwhile(closed):
+            session.close(WATCHDOG_S)
