@@ -24,6 +24,7 @@ from orbitmq.client.session import ConsumerOpener, SessionHandle
 from orbitmq.client.subscription import topic_names
 from orbitmq.client.work_answers import TEXT_MAX, Answers
 from orbitmq.client.work_failure import REASON_MAX, bounded
+from orbitmq.client.work_line import Line
 from orbitmq.client.work_refusals import Refusals
 from orbitmq.client.work_settings import WorkSettings, check_seconds
 from orbitmq.errors import BrokerNotRunning, BrokerStopped, Closed, OrbitError, SettingError
@@ -40,32 +41,6 @@ NAP_NS = 100_000_000
 NEVER = (1 << 64) - 1
 GONE = (BrokerStopped, BrokerNotRunning)
 _sessions: weakref.WeakSet[WorkSession] = weakref.WeakSet()
-
-
-class Line:
-    """The mapped session. It stays mapped until no thread sleeps in it any more. Changed under its user's lock."""
-
-    def __init__(self, link: Any, handle: SessionHandle) -> None:
-        self.link = link
-        self._handle = handle
-        self._sleepers = 0
-        self._ended = False
-
-    def entered(self) -> Line:
-        self._sleepers += 1
-        return self
-
-    def left(self) -> None:
-        self._sleepers -= 1
-        self._close()
-
-    def end(self) -> None:
-        self._ended = True
-        self._close()
-
-    def _close(self) -> None:
-        if self._ended and not self._sleepers:
-            self._handle.close()
 
 
 class _InterruptError(Exception):

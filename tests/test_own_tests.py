@@ -31,6 +31,7 @@ TESTED_BY: dict[str, str] = {
     "actors/work_filters.py": "tests/client/test_work_filter.py",
     "actors/work_registry.py": "tests/actors/test_work_model.py",
     "client/work_settings.py": "tests/client/test_work_filter.py",
+    "client/work_tasks.py": "tests/client/test_work_run.py",
     "shm/sql_text.py": "tests/native/test_sql.py",
     "client/aio_requests.py": "tests/client/test_requests.py",
     "client/call.py": "tests/client/test_requests.py",

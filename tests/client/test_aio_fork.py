@@ -18,7 +18,7 @@ import orbitmq
 import orbitmq.aio
 from orbitmq.errors import UsageError
 from tests.client.test_connection import in_child
-from tests.trees import small_broker
+from tests.trees import indexed, small_broker
 from tests.waiting import WATCHDOG_S, until_in_loop
 
 pytestmark = pytest.mark.timeout(4 * WATCHDOG_S)
@@ -45,6 +45,7 @@ def broker(tmp_path: Path) -> Iterator[orbitmq.Broker]:
         broker.create_topic("orders", 1)
         with broker.producer() as producer:
             producer.send_batch("orders", [b"%d" % number for number in range(10)])
+        indexed(broker)
         yield broker
 
 

@@ -102,7 +102,7 @@ def test_batches_and_jobs(model: WorkModel) -> None:
             model.send(b"slow")
             (job,) = await worker.take(1, 5)
             (again,) = await worker.take(1, 5)
-            assert again.delivery == 2
+            assert again.delivery >= 2
             job.ack()
             again.ack()
             with pytest.raises(JobLost):

@@ -266,7 +266,7 @@ def test_numbers_of_other_libraries_count(broker: orbitmq.Broker) -> None:
             return 0
 
     number: Any = Number()
-    assert broker.lock_queues("locking", [("orders", number)], "one", lease=1) == [("orders", 0)]
+    assert broker.lock_queues("locking", [("orders", number)], "one", lease=600) == [("orders", 0)]
     assert broker.unlock_queues("locking", [("orders", number)], "one") == [("orders", 0)]
     with pytest.raises(errors.OffsetOutOfRange):
         broker.dead_letters("readers").letter(number)

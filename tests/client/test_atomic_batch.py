@@ -13,7 +13,7 @@ import pytest
 
 import orbitmq
 from orbitmq import errors
-from tests.trees import actors, everything, kill, small_broker
+from tests.trees import actors, everything, indexed, kill, small_broker
 from tests.waiting import until
 
 
@@ -112,6 +112,7 @@ def test_arguments_may_change_before_the_end(tmp_path: Path) -> None:
                 body[:] = text.encode()
                 keys[0] = properties["n"] = text
                 batch.send("orders", body, keys=keys, properties=properties)
+        indexed(broker)
         with broker.consumer(None, ["orders"], start="earliest") as consumer:
             got = [(bytes(each.body), each.keys, each.properties["n"]) for each in consumer.poll_batch(3, timeout=10)]
         assert got == [(b"%d" % n, [f"{n}"], f"{n}") for n in range(3)]

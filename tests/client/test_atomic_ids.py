@@ -148,6 +148,8 @@ def test_a_named_producer_sends_its_batches_again(tmp_path: Path, durability: or
                 after = producer.send_async("orders", b"9")
                 if stored:
                     until(lambda: len(bodies(client, "orders") + bodies(client, "others")) == 10, "the messages")
+                    if durability == "appended":  # the writer says so after it has made them readable
+                        until(lambda: all(each.done() for each in pending), "their receipts")
                 broker.kill()
                 broker.start()
                 receipts = [receipt for each in pending for receipt in each.result(timeout=PATIENT_S)]

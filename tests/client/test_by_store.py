@@ -18,7 +18,7 @@ from tests.actors.users import SOMEBODY, STRANGER, only_root
 from tests.client.pauses import waiting
 from tests.client.restarts import Restarts
 from tests.client.test_wait import PATIENT_S, killed
-from tests.trees import small_broker
+from tests.trees import small_broker, stopped
 from tests.waiting import WATCHDOG_S, until
 
 
@@ -93,13 +93,14 @@ def test_a_runtime_folder_that_somebody_else_made(
     folder is in the place that the store names, with a socket in it."""
     folder = tmp_path / "runtime"
     monkeypatch.setenv("ORBITMQ_RUNTIME_DIR", str(folder))
-    with small_broker(tmp_path / "store"):
-        folder.rename(tmp_path / "moved")
-        folder.mkdir()
-        folder.chmod(mode)
-        os.chown(folder, owner, owner)
-        for path in (tmp_path / "moved").glob("*.sock"):
-            (folder / path.name).hardlink_to(path)  # as good as that of an impostor who speaks the protocol
+    with small_broker(tmp_path / "store") as broker:
+        with stopped(broker, "supervisor"):  # it would make its own again, as long as it trusts the folder
+            folder.rename(tmp_path / "moved")
+            folder.mkdir()
+            folder.chmod(mode)
+            os.chown(folder, owner, owner)
+            for path in (tmp_path / "moved").glob("*.sock"):
+                (folder / path.name).hardlink_to(path)  # as good as that of an impostor who speaks the protocol
         monkeypatch.setenv("ORBITMQ_RUNTIME_DIR", str(tmp_path / "moved"))
         with pytest.raises(errors.SettingError, match=f"cannot trust the runtime folder {folder}"):
             orbitmq.connect(store=tmp_path / "store")

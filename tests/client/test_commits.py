@@ -81,7 +81,7 @@ class World:
 
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[World]:
-    made = World(tmp_path / "store", offsets_interval_s=NEVER_S)
+    made = World(tmp_path / "store", offsets_interval_s=NEVER_S, stop_grace_s=600)
     yield made
     made.close()
 

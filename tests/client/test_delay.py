@@ -258,7 +258,8 @@ def test_over_a_stop(tmp_path: Path) -> None:
             producer.send("t", b"first", delay_level=1)
             came(broker, "t", 1)
             producer.send("t", b"second", delay_level=2)
-    assert config.load_delay_offsets(StoreLayout.at(tmp_path)) == {1: 1}
+    # The second may have come, if the stop took as long as its level.
+    assert config.load_delay_offsets(StoreLayout.at(tmp_path)) in ({1: 1}, {1: 1, 2: 1})
     with small_broker(tmp_path) as broker:
         assert [bytes(message) for message in came(broker, "t", 2)] == [b"first", b"second"]
         until(lambda: broker.status().positions.reput == broker.status().positions.wrote, "reput")

@@ -71,7 +71,8 @@ def test_a_stopped_member_is_left_behind(tmp_path: Path) -> None:
             process.stdin.flush()
             assert process.stdout.readline() == "fenced\n"
             until(lambda: mine.settle() or len(mine.assignment) == 2, "the member to come back")
-            assert process.stdout.readline() == "again 2\n"
+            word, count = process.stdout.readline().split()
+            assert word == "again" and int(count) >= 2  # more if it stood still once more
             assert broker.status().groups[0].lag_messages == 0
         finally:
             process.kill()

@@ -99,10 +99,10 @@ gc.collect()
 def test_an_error_of_the_warning_ends_nothing_else(name: str) -> None:
     """Goal: with -W error the session is still given back. Method: the broker's list of sessions afterwards."""
     program = f"""
-import gc, sys, orbitmq
+import gc, os, sys, orbitmq
 seen = []
 sys.unraisablehook = lambda what: seen.append(type(what.exc_value))
-mine = lambda: [each for each in client.status().sessions if not each.closing]
+mine = lambda: [each for each in client.status().sessions if each.pid == os.getpid() and not each.closing]
 with orbitmq.connect({name!r}) as client:
     before = len(mine())
     client.producer(), client.consumer(topics=["orders"]), client.consumer("g", ["orders"])

@@ -1,5 +1,6 @@
 """Goal: handlers in threads and processes work on as many jobs at once as was asked for, and whatever ends one, its job is
-done or comes again. Method: workers (client/work_process.py, client/stop_signals.py) over a model of the broker's queue."""
+done or comes again. Method: workers (client/work_process.py, client/work_tasks.py, client/stop_signals.py) over a model of the
+broker's queue."""
 
 from __future__ import annotations
 
