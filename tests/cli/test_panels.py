@@ -68,7 +68,7 @@ def test_what_is_to_be_seen(changed: dict[str, Any], texts: list[str]) -> None:
 def test_last_words() -> None:
     """The newest of them, on lines of their own, whatever characters they have."""
     words = tuple(f"line {number} [x]\x1b[2J" for number in range(10))
-    told = shown(deaths=(Death("flush", 7, 1, time.time() - 200, "SIGABRT", words),)).splitlines()
+    told = shown(deaths=(Death("flush", 7, 1, time.time() - 185, "SIGABRT", words),)).splitlines()
     place = told.index("died  flush, process 7, 3 min ago: SIGABRT")
     assert [line.strip() for line in told[place + 1 :]] == [f"line {number} [x]\\x1b[2J" for number in range(5, 10)]
 

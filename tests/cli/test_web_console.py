@@ -41,13 +41,13 @@ def test_the_broker_as_status_shows_it(flows: Broker, console: Console) -> None:
     assert {each["name"] for each in seen["actors"]} == {each["name"] for each in told["actors"]}
     assert seen["changes"] is False
     with flows.producer() as producer:
-        producer.send_batch("flows", [b"more"] * 100)
 
-    def rates() -> object:
-        found = console.json("status")["rates"]
-        return found if found and found["topics"]["flows"] > 0 else None
+        def rates() -> object:
+            producer.send_batch("flows", [b"more"] * 100)
+            found = console.json("status")["rates"]
+            return found if found and found["topics"]["flows"] > 0 else None
 
-    assert until(rates)["groups"] == {}
+        assert until(rates)["groups"] == {}
 
 
 def test_a_group(flows: Broker, console: Console) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import random
 import socket
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,7 +30,7 @@ class Files:
     index_entries: int = 20_000_000
 
 
-_RESERVATIONS: list[socket.socket] = []
+_RESERVATIONS: list[ExitStack] = []
 
 
 class Judge(Jvm):
@@ -128,21 +129,27 @@ def free_ports(*, usual: bool = True) -> dict[str, int]:
     """
     chosen = random.Random()
     candidates = [*([USUAL_PORT] if usual else []), *(chosen.randrange(20_000, 30_000) for _ in range(100))]
-    port = next(port for port in candidates if _all_free(port) and _reserved(port))
-    names = next(names for names in candidates[1:] if abs(names - port) > 2 and _free(names))
+    port = next(port for port in candidates if _all_free(port) and _reserved(*_around(port)))
+    names = next(names for names in candidates[1:] if abs(names - port) > 2 and _free(names) and _reserved(names))
     return {"port": port, "haPort": port + 1, "namesPort": names}
 
 
-def _reserved(port: int) -> bool:
-    """Whether no other run of tests on this machine has chosen it: its broker may be between two lives. As long as this process
-    lives, the port is its own."""
-    reservation = socket.socket(socket.AF_UNIX)
-    try:
-        reservation.bind(f"\0orbitmq-test-port-{port}")
-    except OSError:
-        reservation.close()
-        return False
-    _RESERVATIONS.append(reservation)
+def _around(port: int) -> range:
+    """What a broker at this port has."""
+    return range(port - 2, port + 2)
+
+
+def _reserved(*ports: int) -> bool:
+    """Whether no other run of tests on this machine has chosen one of them: its broker may be between two lives. They are this
+    process's as long as it lives."""
+    with ExitStack() as stack:
+        for port in ports:
+            reservation = stack.enter_context(socket.socket(socket.AF_UNIX))
+            try:
+                reservation.bind(f"\0orbitmq-test-port-{port}")
+            except OSError:
+                return False
+        _RESERVATIONS.append(stack.pop_all())
     return True
 
 

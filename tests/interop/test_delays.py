@@ -71,8 +71,8 @@ def test_rocketmq_goes_on(judge: Judge, tmp_path: Path) -> None:
                 producer.send("orders", b"short %d" % n, queue=n % QUEUES, tags="paid", delay_level=SHORT)
             for n in range(40):
                 producer.send("orders", b"long %d" % n, queue=n % QUEUES, keys=f"k{n}", delay_level=LONG)
-        until(lambda: ends(broker) == 40, "the short ones")
-    assert config.load_delay_offsets(StoreLayout.at(store)) == {SHORT: 40}
+        until(lambda: ends(broker) >= 40, "the short ones")
+    assert config.load_delay_offsets(StoreLayout.at(store))[SHORT] == 40  # after 10 s the others come, too
     judge.start(store, files)
     until(lambda: rocketmq_ends(judge) == 80, "the long ones")
     judge.stop()

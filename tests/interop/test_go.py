@@ -69,6 +69,7 @@ class Visitor:
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[orbitmq.Broker]:
     times: dict[str, Any] = {"transaction_timeout_s": 0.1, "transaction_check_interval_s": 0.2}
+    times["transaction_check_max"] = 1_000_000  # on a slow machine nobody may be there to answer for a while
     with broker_on(tmp_path / "store", SMALL_FILES, name=NAME, listen="127.0.0.1:0", **times) as broker:
         broker.create_topic("orders", queues=QUEUES)
         yield broker

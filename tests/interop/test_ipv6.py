@@ -65,7 +65,7 @@ def test_transactions_and_delays(visitor: Judge, broker: orbitmq.Broker) -> None
 
 def test_check_backs_and_retries(judge: Judge, tmp_path: Path) -> None:
     """The record that Java is asked about, and what it gives back: the retry names the first message by an id of 56 digits."""
-    times = {"transaction_timeout_s": 0.1, "transaction_check_interval_s": 0.2}
+    times = {"transaction_timeout_s": 0.1, "transaction_check_interval_s": 0.2, "transaction_check_max": 10_000}
     with broker_on(tmp_path / "store", SMALL_FILES, name="judged", listen="[::1]:0", **times) as broker:
         broker.create_topic("orders", queues=1)
         judge.ask("visit", names=broker.status().listens)

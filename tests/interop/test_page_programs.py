@@ -68,7 +68,8 @@ def test_java(tools: Toolchain, broker: orbitmq.Broker, tmp_path: Path) -> None:
     text = program("java", broker)
     started = "producer.start();"
     assert started in text
-    patient = text.replace(started, f"producer.setSendMsgTimeout({1000 * WATCHDOG_S}); {started}", 1)
+    limits = f"producer.setSendMsgTimeout({1000 * WATCHDOG_S}); producer.setMqClientApiTimeout({1000 * WATCHDOG_S});"
+    patient = text.replace(started, f"{limits} {started}", 1)
     (tmp_path / "Orders.java").write_text(patient)
     logs = ["-Djudge.log=log", "-Drocketmq.client.logRoot=logs"]
     said = output([tools.java, *QUICK, *logs, "-cp", tools.class_path, "Orders.java"], tmp_path)

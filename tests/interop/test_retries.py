@@ -23,7 +23,7 @@ pytestmark = pytest.mark.timeout(900)  # the first test of all waits for the jar
 
 GROUP, TOPIC = "billing", "orders"
 RETRY, DEAD = f"%RETRY%{GROUP}", f"%DLQ%{GROUP}"
-SOON, NEVER = 1, -1  # levels: after a second; to the dead letters
+SOON, NEVER = 3, -1  # levels: after 10 s, within which each is given back once; to the dead letters
 
 
 def take(worker: WorkSession) -> HandOut:

@@ -198,7 +198,7 @@ def test_the_sink_while_the_broker_dies(victim: Judge, tools: Toolchain, tmp_pat
     victim.ask("create", topic="orders", queues=4)
     sink = Sink(tmp_path, Servers(victim.addresses[0], 60))
     bodies = sink.write(100)
-    sink.target = RemoteTarget(Servers(victim.addresses[0], 3))
+    sink.target = RemoteTarget(Servers(victim.addresses[0], 15))
     count = 0
 
     def strike(point: str) -> None:
@@ -211,6 +211,7 @@ def test_the_sink_while_the_broker_dies(victim: Judge, tools: Toolchain, tmp_pat
         patch.setattr(remote_target, "crash_point", strike)
         with pytest.raises((TimedOut, UnknownTopic)):
             sink.write(3000)
+    assert count >= 5, "the broker was not killed"
     drop_empty_files(tmp_path / "store")
     after = Judge(tools, tmp_path / "after")
     try:

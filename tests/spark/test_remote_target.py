@@ -124,7 +124,7 @@ def test_a_broker_that_stays_away(sink: Sink, monkeypatch: pytest.MonkeyPatch) -
     strike_at(monkeypatch, "sink_remote_target_sent", 3, sink.kill_broker, times=1)
     staged = sink.stage()
     with pytest.raises(TimedOut) as caught:
-        sink.commit(staged, timeout=3)
+        sink.commit(staged, timeout=15)
     assert caught.value.option == "timeout"
     abandon(sink.query, staged)  # what Spark does then
     sink.start()

@@ -51,7 +51,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[orbitmq.Broker]
 def options(broker: orbitmq.Broker, **more: str) -> dict[str, str]:
     keys = {"accessKey": "reader-1", "secretKey": SECRET}
     tls = {"tls": "true", "tlsTrust": str(CERTIFICATES / "first.pem")}
-    return {"servers": broker.status().listens, "subscribe": "orders", "timeout": "5s", **keys, **tls, **more}
+    return {"servers": broker.status().listens, "subscribe": "orders", "timeout": "60s", **keys, **tls, **more}
 
 
 def asked(broker: orbitmq.Broker, *without: str, **more: str) -> SourceOptions:

@@ -258,7 +258,7 @@ def test_nobody_answers() -> None:
 def test_wrong_answers(answer: Callable[[Header], bytes | None], error: type[OrbitError], message: str) -> None:
     with (
         wrong_server(lambda _, header, __: answer(header)) as address,
-        Cluster(Servers(address, 3 if error is TimedOut else 60)) as cluster,
+        Cluster(Servers(address, 3 if message == "timed out" else 10 if error is TimedOut else 60)) as cluster,
         pytest.raises(error, match=message),
     ):
         cluster.route("t")
@@ -333,12 +333,12 @@ def test_messages_that_are_gone(tmp_path: Path) -> None:
         for number in range(10):
             producer.send("t", b"%d" % number)
         indexed(broker)
-        options = asked(broker, timeout="2s")
+        options = asked(broker, timeout="6s")
         beyond = [planning.Slice("t", 0, 4, 12)]
         with pytest.raises(OffsetOutOfRange, match="at offset 10: its broker does not have it any more; 0 to 10") as caught:
             list(remote_slices.read_slices(beyond, options))
         assert caught.value.option == "failOnDataLoss"
-        lenient = asked(broker, timeout="2s", failOnDataLoss="false")
+        lenient = asked(broker, timeout="6s", failOnDataLoss="false")
         assert sum(batch.num_rows for batch in remote_slices.read_slices(beyond, lenient)) == 6
         gone = [planning.Slice("u", 0, 0, 1)]
         with pytest.raises(UnknownTopic, match=r"'u' from .* it is gone"):

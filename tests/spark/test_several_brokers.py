@@ -113,7 +113,7 @@ def test_a_broker_that_is_away(routes: Routes, names: str) -> None:
     slices = planning.slices(snapshot.topics, options)
     routes["orders"] = [each for each in routes["orders"] if each.broker == "b"]
     with pytest.raises(TimedOut, match="broker 'a', which has partition 0, is not in it"):
-        list(remote_slices.read_slices(slices, asked(names, timeout="3s").numbered(snapshot.brokers)))
+        list(remote_slices.read_slices(slices, asked(names, timeout="10s").numbered(snapshot.brokers)))
 
 
 def test_a_stream_wants_an_order(routes: Routes, names: str) -> None:

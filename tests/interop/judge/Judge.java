@@ -78,6 +78,7 @@ import org.apache.rocketmq.tools.command.MQAdminStartup;
 @SuppressWarnings("deprecation")
 public final class Judge {
     private static final String BROKER = "judged";
+    private static final int PATIENT_MS = 20_000; // for one answer; RocketMQ's own 3 s are too few for a busy machine
     private static final long PATIENCE_S = 60; // a watchdog: what has not come by then never will
 
     private NamesrvController names;
@@ -218,6 +219,7 @@ public final class Judge {
         // Halves of an earlier life are asked about at once, and then every second.
         config.setTransactionTimeOut(order.getIntValue("transactionTimeOut"));
         config.setTransactionCheckInterval(1000);
+        config.setTransactionCheckMax(1_000_000); // on a slow machine nobody may be there to answer for a while
         NettyServerConfig server = new NettyServerConfig();
         server.setListenPort(order.getIntValue("port"));
         BrokerController made = new BrokerController(config, server, new NettyClientConfig(), files);
@@ -235,7 +237,7 @@ public final class Judge {
         broker = made;
         brokerAddress = broker.getBrokerAddr();
         connect(namesAddress, false);
-        admin = new DefaultMQAdminExt(Signed.hook(order));
+        admin = new DefaultMQAdminExt(Signed.hook(order), PATIENT_MS);
         if (config.isAclEnable()) {
             admin.setInstanceName(Signed.name());
         }
@@ -248,10 +250,13 @@ public final class Judge {
     private void connect(String names, boolean vip) throws Exception {
         producer = new DefaultMQProducer("judge-producer");
         producer.setNamesrvAddr(names);
+        producer.setSendMsgTimeout(PATIENT_MS);
+        producer.setMqClientApiTimeout(PATIENT_MS);
         producer.setVipChannelEnabled(vip);
         producer.start();
         consumer = new DefaultMQPullConsumer("judge-consumer");
         consumer.setNamesrvAddr(names);
+        consumer.setMqClientApiTimeout(PATIENT_MS);
         consumer.setVipChannelEnabled(vip);
         consumer.start();
     }
@@ -584,6 +589,8 @@ public final class Judge {
     private TransactionMQProducer transactions(String group, Function<MessageExt, LocalTransactionState> check, String end) {
         TransactionMQProducer sender = new TransactionMQProducer(group);
         sender.setNamesrvAddr(names());
+        sender.setSendMsgTimeout(PATIENT_MS);
+        sender.setMqClientApiTimeout(PATIENT_MS);
         sender.setTransactionListener(new TransactionListener() {
             @Override
             public LocalTransactionState executeLocalTransaction(Message message, Object argument) {
@@ -610,6 +617,7 @@ public final class Judge {
         LinkedBlockingQueue<MessageExt> came = new LinkedBlockingQueue<>();
         DefaultMQPushConsumer member = new DefaultMQPushConsumer(group);
         member.setNamesrvAddr(names());
+        member.setMqClientApiTimeout(PATIENT_MS);
         member.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         member.subscribe(topic, "*");
         if (most != null) {
@@ -645,6 +653,7 @@ public final class Judge {
         DefaultMQPushConsumer member = new DefaultMQPushConsumer(group);
         LinkedBlockingQueue<MessageExt> came = new LinkedBlockingQueue<>();
         member.setNamesrvAddr(names());
+        member.setMqClientApiTimeout(PATIENT_MS);
         member.setInstanceName(name);
         member.setMessageModel(broadcast ? MessageModel.BROADCASTING : MessageModel.CLUSTERING);
         member.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
@@ -697,11 +706,14 @@ public final class Judge {
     private Object reply(String name, String topic, String group) throws Exception {
         DefaultMQProducer replier = new DefaultMQProducer(group + "-replies");
         replier.setNamesrvAddr(names());
+        replier.setSendMsgTimeout(PATIENT_MS);
+        replier.setMqClientApiTimeout(PATIENT_MS);
         replier.setInstanceName(name + "-replies");
         replier.start();
         DefaultMQPushConsumer member = new DefaultMQPushConsumer(group);
         LinkedBlockingQueue<MessageExt> came = new LinkedBlockingQueue<>();
         member.setNamesrvAddr(names());
+        member.setMqClientApiTimeout(PATIENT_MS);
         member.setInstanceName(name);
         member.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         member.setHeartbeatBrokerInterval(1000);
@@ -751,6 +763,7 @@ public final class Judge {
     private Object committed(String topic, String group) throws Exception {
         DefaultMQPullConsumer member = new DefaultMQPullConsumer(group);
         member.setNamesrvAddr(names());
+        member.setMqClientApiTimeout(PATIENT_MS);
         member.start();
         Map<Integer, Long> found = new TreeMap<>();
         try {
