@@ -14,6 +14,7 @@ from pathlib import Path
 
 import orbitmq
 from orbitmq import errors
+from orbitmq.client.work_session import WorkSession
 from tests.trees import actors, indexed, kill, small_broker
 from tests.waiting import dead, until
 
@@ -110,12 +111,17 @@ def others_fill_disk(disk: Path) -> None:
             assert {name: actor.pid for name, actor in actors(broker).items()} == pids, "nobody died of it"
 
 
+def open_worker(broker: orbitmq.Client) -> WorkSession:
+    """What it takes stays in its hands, however long the disk takes to fill."""
+    return broker.work_session("g", ["orders"], in_hand=2000, max_tries=1, visibility=3600)
+
+
 def failures_on_full_disk(disk: Path) -> None:
     """What fails while the log takes nothing waits, and holds up no other answer; not even the death of the dispatcher puts it
     into the log twice."""
     with small_broker(disk / "store", name="full", offsets_interval_s=3600) as broker:
         broker.create_topic("orders", 1)
-        with broker.producer() as producer, broker.work_session("g", ["orders"], in_hand=2000, max_tries=1) as worker:
+        with broker.producer() as producer, open_worker(broker) as worker:
             producer.send_batch("orders", [b"%d" % number for number in range(400)])
             mine = []
             while len(mine) < 400:

@@ -28,7 +28,7 @@ from orbitmq.errors import (
 )
 from orbitmq.store.config import load_groups, load_offsets
 from orbitmq.store.layout import StoreLayout
-from tests.trees import SMALL, kill, small_broker
+from tests.trees import SMALL, actors, kill, small_broker
 from tests.waiting import WATCHDOG_S, dead, until
 
 EACH = 10
@@ -64,8 +64,9 @@ def offsets(broker: orbitmq.Client, group: str = "g") -> list[int]:
 
 
 def kill_tree(broker: orbitmq.Broker) -> None:
+    pids = [each.pid for each in actors(broker).values() if each.pid > 0]
     os.kill(broker.pid, signal.SIGKILL)
-    until(lambda: dead(broker.pid), "the supervisor's death")
+    until(lambda: all(map(dead, pids)), "the tree's death")  # the store is its last process's
     broker.close()
 
 

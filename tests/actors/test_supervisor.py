@@ -210,7 +210,7 @@ def test_killed_actor_is_restarted(tmp_path: Path, name: str) -> None:
 
 def test_restart_intensity(tmp_path: Path) -> None:
     """An actor that dies too often takes the tree down; the next start works."""
-    with small_broker(tmp_path, restarts=3) as broker:
+    with small_broker(tmp_path, restarts=3, restart_period_s=3600) as broker:
         pids = {actor.name: actor.pid for actor in actors(broker).values()}
         attachment = broker.connection.attachment
         killed = 0

@@ -12,6 +12,7 @@ from typing import Any, Self
 import orbitmq
 from orbitmq.client.launch import start_tree
 from tests.trees import SMALL
+from tests.waiting import WATCHDOG_S
 
 _numbers = itertools.count(1)
 
@@ -51,4 +52,4 @@ class Restarts:
             self.stop()
 
     def connect(self, **settings: Any) -> orbitmq.Client:
-        return orbitmq.connect(self.name, **settings)
+        return orbitmq.connect(self.name, **{"timeout": WATCHDOG_S, **settings})

@@ -3,6 +3,7 @@ session's mapping, after what has been sent."""
 
 from __future__ import annotations
 
+import gc
 import re
 from pathlib import Path
 
@@ -25,6 +26,7 @@ class Mapping:
     """That of the session which begins after this. Others may be left from earlier tests."""
 
     def __init__(self) -> None:
+        gc.collect()
         self._others = mappings().keys()
 
     def resident(self) -> int:

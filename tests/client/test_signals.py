@@ -18,6 +18,7 @@ from orbitmq.client.producer import Producer
 from orbitmq.errors import Closed, UsageError
 from tests.client.composed_broker import ComposedBroker
 from tests.client.thread_broker import ThreadBroker
+from tests.waiting import until
 
 
 class Rung(Exception):
@@ -81,7 +82,7 @@ def test_a_consumer_that_waits(
     monkeypatch.setattr(consumer, "_refresh", lambda: looks.append(None))
     consumer._refresh_at = float("inf")
     calls: dict[str, Callable[[], Any]] = {"iterate": lambda: next(iter(consumer))}
-    consumer.poll(0.001)  # the first wait does so at once
+    until(lambda: (consumer.poll(0.001), looks)[1], "the first wait, which does so at once")
     looks.clear()
     elsewhere.rings_once(lambda: waits(consumer))
     with pytest.raises(Rung):

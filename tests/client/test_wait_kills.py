@@ -86,7 +86,7 @@ def send_batches(client: orbitmq.Client, ledger: Ledger) -> None:
 
 def send_awaiting(name: str, ledger: Ledger) -> None:
     async def main() -> None:
-        async with aio.connect(name, wait=PATIENT_S) as client, await client.producer() as producer:
+        async with aio.connect(name, wait=PATIENT_S, timeout=WATCHDOG_S) as client, await client.producer() as producer:
             numbers = itertools.count()
 
             async def one() -> None:

@@ -114,10 +114,11 @@ def test_nack_comes_again(broker: orbitmq.Broker, name: str) -> None:
 def test_visibility(broker: orbitmq.Broker, name: str) -> None:
     """Goal: what a worker neither answers nor extends goes to another one, and its late answer does not count."""
     fill(broker, name, 2, queues=1)
-    with broker.work_session(name, [name], visibility=3.0) as slow, broker.work_session(name, [name]) as quick:
+    with broker.work_session(name, [name], visibility=30.0) as slow, broker.work_session(name, [name]) as quick:
         kept, lost = collect(slow, 2)
         before = kept.deadline
-        slow.extend(kept, 60.0)
+        slow.extend(kept, 90.0)
+        slow.extend(lost, 0.01)
         assert kept.deadline > before + 30
         again = collect(quick, 1)[0]  # not to the one that hangs, which would get it again and again
         assert (number(again), again.delivery) == (number(lost), 2)

@@ -43,8 +43,11 @@ class Worker:
     def children(self) -> list[int]:
         """The processes of its pool, whichever of its threads has made them."""
         assert self.process is not None
-        lists = Path(f"/proc/{self.process.pid}/task").glob("*/children")
-        return [int(pid) for each in lists for pid in each.read_text().split()]
+        found: list[int] = []
+        for each in Path(f"/proc/{self.process.pid}/task").glob("*/children"):
+            with suppress(FileNotFoundError, ProcessLookupError):  # a thread may end
+                found += map(int, each.read_text().split())
+        return found
 
     def lines(self, kind: str) -> list[list[str]]:
         text = self._ledger.read_text() if self._ledger.exists() else ""

@@ -157,8 +157,8 @@ def test_what_is_in_hand_is_extended(caplog: pytest.LogCaptureFixture) -> None:
         until(lambda: not source.late, "a look at what was late")
         until(lambda: "celery/0@7 was settled too late" in caplog.text, "the line")
     hands.ack(tag)
-    assert source.told[-1] == "ack"
     hands.close()
+    assert source.told.count("ack") == 1
 
 
 class LateLink:

@@ -35,7 +35,7 @@ TOGETHER: dict[str, Any] = {**SPREAD, "placement": "together"}
 )
 def test_one_actor_again_and_again(tmp_path: Path, actor: str, settings: dict[str, Any]) -> None:
     """Method: two producers send while the actor is killed as soon as it runs again, a dozen times."""
-    with orbitmq.Broker(tmp_path / "store", **settings) as broker:
+    with orbitmq.Broker(tmp_path / "store", timeout=WATCHDOG_S, **settings) as broker:
         broker.create_topic(ledger.TOPIC, queues=ledger.QUEUES)
         producers = ledger.start_producers(broker.name, tmp_path, 2, 6_000, seed=len(actor))
         for _ in range(8):
@@ -69,7 +69,7 @@ def test_actors_at_random(tmp_path: Path, seed: int, settings: dict[str, Any]) -
     """Method: three producers, which send until twelve seeded actors were killed; one dies whenever the log has grown by a
     seeded number of bytes."""
     rng = random.Random(seed)
-    with orbitmq.Broker(tmp_path / "store", **settings) as broker:
+    with orbitmq.Broker(tmp_path / "store", timeout=WATCHDOG_S, **settings) as broker:
         broker.create_topic(ledger.TOPIC, queues=ledger.QUEUES)
         producers = ledger.start_producers(broker.name, tmp_path, 3, 10**7, seed)
         names = [actor.name for actor in broker.status().actors if actor.name != "supervisor"]

@@ -83,5 +83,5 @@ def test_a_frame_that_is_none_keeps_no_descriptors() -> None:
         with pytest.raises(errors.ProtocolError):
             frames.receive(theirs, unpacker)
         unpacker.close()
-        assert opened() == before
+        assert opened() <= before  # others may be collected meanwhile
         os.close(file)
