@@ -7,9 +7,8 @@ import shlex
 import shutil
 import signal
 import subprocess
-import tempfile
 from contextlib import suppress
-from typing import Annotated
+from typing import Annotated, BinaryIO
 
 import typer
 from rich.markup import escape
@@ -116,7 +115,7 @@ def _ended(words: list[str], environment: dict[str, str], body: bytes, timeout: 
 
     That and its standard input are files. A pipe ends when nobody has it any more, and the command may leave a process in the
     background that has it for ever. Raises: subprocess.TimeoutExpired: it was late, and was killed."""
-    with os.fdopen(os.memfd_create("body"), "w+b") as given, tempfile.TemporaryFile() as said:
+    with _file("body") as given, _file("said") as said:
         given.write(body)
         given.seek(0)
         # A session of its own: Ctrl-C at the terminal stops this command, and lets the others end.
@@ -130,6 +129,11 @@ def _ended(words: list[str], environment: dict[str, str], body: bytes, timeout: 
             raise
         said.seek(-min(said.seek(0, os.SEEK_END), SAID_MAX), os.SEEK_END)
         return code, said.read(SAID_MAX).decode(errors="replace").strip()
+
+
+def _file(name: str) -> BinaryIO:
+    """Without a place on a disk, which need not be writable here."""
+    return os.fdopen(os.memfd_create(name), "w+b")
 
 
 def _failed(job: Job, how: str, said: str) -> None:
