@@ -29,7 +29,7 @@ from orbitmq.client.work_refusals import Refusals
 from orbitmq.client.work_settings import WorkSettings, check_seconds
 from orbitmq.errors import BrokerNotRunning, BrokerStopped, Closed, OrbitError, SettingError
 from orbitmq.native._core import ffi, lib
-from orbitmq.native._types import Reader
+from orbitmq.native._types import Reader, Taken, Turns
 from orbitmq.shm.crash_point import crash_point
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ DIGEST_MAX = TEXT_MAX - REASON_MAX
 RECORDS = 256  # taken out of the ring at a time
 NAP_NS = 100_000_000
 NEVER = (1 << 64) - 1
+LONG_S = 1e6  # for ever
 GONE = (BrokerStopped, BrokerNotRunning)
 _sessions: weakref.WeakSet[WorkSession] = weakref.WeakSet()
 
@@ -70,7 +71,7 @@ class WorkSession:
         self._patience = Patience(opener, checked_wait(wait))
         self.settings = WorkSettings(group, topic_names(topics), visibility, in_hand, max_tries, key_ordered, start, tags, sql)
         self._lock = threading.Lock()
-        self._attaching = threading.Lock()  # of the thread that waits for a broker, which does not hold the other one meanwhile
+        self._attaching = Turns()  # to wait for a broker: whoever has it does not hold the lock meanwhile
         self._ready: deque[HandOut] = deque()  # read, and not given to the program yet
         self._records: deque[Any] = deque()  # handed out, and not read yet
         self._damaged: OrbitError | None = None  # raised by the next take
@@ -379,18 +380,19 @@ class WorkSession:
             self._refuse_closed()
             if self._usable():
                 return True
-        limit = -1.0 if deadline is None else max(0.0, deadline - time.monotonic())
-        if not self._attaching.acquire(timeout=limit):
-            return False
+        limit = LONG_S if deadline is None else max(0.0, deadline - time.monotonic())
         try:
-            with self._lock:
-                self._refuse_closed()
-                if self._usable():
-                    return True
-                self._detach()
-            return self._patience.outlast(self._open, deadline, look)
-        finally:
-            self._attaching.release()
+            with self._attaching.within(limit) as depth:
+                if depth > 1:  # a signal handler, over a call that waits
+                    return False
+                with self._lock:
+                    self._refuse_closed()
+                    if self._usable():
+                        return True
+                    self._detach()
+                return self._patience.outlast(self._open, deadline, look)
+        except Taken:
+            return False
 
     def _look(self) -> None:
         if self._leaving:
@@ -469,7 +471,7 @@ class WorkSession:
     def _forked(self) -> None:
         """In a forked child: the session is the parent's."""
         self._lock = threading.Lock()
-        self._attaching = threading.Lock()
+        self._attaching = Turns()
         self._handle = None
         self._ready.clear()
         self._records.clear()

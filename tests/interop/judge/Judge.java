@@ -617,7 +617,6 @@ public final class Judge {
         LinkedBlockingQueue<MessageExt> came = new LinkedBlockingQueue<>();
         DefaultMQPushConsumer member = new DefaultMQPushConsumer(group);
         member.setNamesrvAddr(names());
-        member.setMqClientApiTimeout(PATIENT_MS);
         member.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         member.subscribe(topic, "*");
         if (most != null) {
@@ -653,7 +652,6 @@ public final class Judge {
         DefaultMQPushConsumer member = new DefaultMQPushConsumer(group);
         LinkedBlockingQueue<MessageExt> came = new LinkedBlockingQueue<>();
         member.setNamesrvAddr(names());
-        member.setMqClientApiTimeout(PATIENT_MS);
         member.setInstanceName(name);
         member.setMessageModel(broadcast ? MessageModel.BROADCASTING : MessageModel.CLUSTERING);
         member.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
@@ -713,7 +711,6 @@ public final class Judge {
         DefaultMQPushConsumer member = new DefaultMQPushConsumer(group);
         LinkedBlockingQueue<MessageExt> came = new LinkedBlockingQueue<>();
         member.setNamesrvAddr(names());
-        member.setMqClientApiTimeout(PATIENT_MS);
         member.setInstanceName(name);
         member.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         member.setHeartbeatBrokerInterval(1000);
