@@ -8,13 +8,14 @@ import shutil
 import signal
 import subprocess
 from contextlib import suppress
-from typing import Annotated, BinaryIO
+from typing import Annotated
 
 import typer
 from rich.markup import escape
 
 import orbitmq
 from orbitmq.cli.console import counted, err
+from orbitmq.cli.last_words import LastWords
 from orbitmq.cli.options import Name, Store, Topic, Wait
 from orbitmq.client.job import Job
 from orbitmq.client.worker_settings import TRIES_MAX
@@ -110,30 +111,27 @@ def _handle(job: Job, words: list[str], timeout: float | None) -> None:
         _failed(job, f"exit code {code}" if code > 0 else f"signal {-code}", said)
 
 
-def _ended(words: list[str], environment: dict[str, str], body: bytes, timeout: float | None) -> tuple[int, str]:
+def _ended(command: list[str], environment: dict[str, str], body: bytes, timeout: float | None) -> tuple[int, str]:
     """The command's exit code, and the last of what it has written to its standard error.
 
-    That and its standard input are files. A pipe ends when nobody has it any more, and the command may leave a process in the
-    background that has it for ever. Raises: subprocess.TimeoutExpired: it was late, and was killed."""
-    with _file("body") as given, _file("said") as said:
+    Whatever the command leaves in the background may have both for ever: nobody waits for their ends. Raises:
+    subprocess.TimeoutExpired: it was late, and was killed."""
+    with os.fdopen(os.memfd_create("body"), "w+b") as given:
         given.write(body)
         given.seek(0)
-        # A session of its own: Ctrl-C at the terminal stops this command, and lets the others end.
-        process = subprocess.Popen(words, stdin=given, stderr=said, env=environment, start_new_session=True)
+        words = LastWords(SAID_MAX)
         try:
-            code = process.wait(timeout)
+            # A session of its own: Ctrl-C at the terminal stops this command, and lets the others end.
+            process = subprocess.Popen(command, stdin=given, stderr=words.writer, env=environment, start_new_session=True)
+        finally:
+            os.close(words.writer)
+        try:
+            return process.wait(timeout), words.said()
         except BaseException:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
             raise
-        said.seek(-min(said.seek(0, os.SEEK_END), SAID_MAX), os.SEEK_END)
-        return code, said.read(SAID_MAX).decode(errors="replace").strip()
-
-
-def _file(name: str) -> BinaryIO:
-    """Without a place on a disk, which need not be writable here."""
-    return os.fdopen(os.memfd_create(name), "w+b")
 
 
 def _failed(job: Job, how: str, said: str) -> None:

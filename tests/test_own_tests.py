@@ -30,6 +30,7 @@ TESTED_BY: dict[str, str] = {
     "actors/work_describe.py": "tests/client/test_work_status.py",
     "actors/work_filters.py": "tests/client/test_work_filter.py",
     "actors/work_registry.py": "tests/actors/test_work_model.py",
+    "cli/last_words.py": "tests/cli/test_work.py",
     "client/work_settings.py": "tests/client/test_work_filter.py",
     "client/work_tasks.py": "tests/client/test_work_run.py",
     "shm/sql_text.py": "tests/native/test_sql.py",

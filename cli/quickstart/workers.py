@@ -48,12 +48,12 @@ def produce(name: str, count: int, worker: int, producers: int, go: Event, repor
                 # Sending continues while receipts come in. Each receipt is looked at, so no loss goes unnoticed.
                 if len(waiting) == IN_FLIGHT:
                     for _ in range(REPORT // 2):
-                        waiting.popleft().result()
+                        waiting.popleft().result(producer.timeout)
                     sent += REPORT // 2
                     reports.put(("sent", REPORT // 2))
             rest = len(waiting)
             for pending in waiting:
-                pending.result()
+                pending.result(producer.timeout)
             reports.put(("sent", rest))
         return sent + rest
 

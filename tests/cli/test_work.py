@@ -1,5 +1,5 @@
 """Goal: `orbitmq work` runs a command for each message, and its exit code decides. Method: the command on a
-broker of the test's."""
+broker of the test's. Also of cli/last_words.py."""
 
 from __future__ import annotations
 
@@ -104,12 +104,24 @@ def test_a_command_that_leaves_a_process(broker: Broker, tmp_path: Path) -> None
     broker.create_topic("leaves", 1)
     with broker.producer() as producer:
         producer.send("leaves", b"x")
-    command = f"sh -c 'tail -f /dev/null >/dev/null & echo $! > {tmp_path}/left; echo why >&2; exit 7'"
+    said = "echo one >&2; echo two > /dev/stderr; echo three >&2"
+    command = f"sh -c 'tail -f /dev/null >/dev/null & echo $! > {tmp_path}/left; {said}; exit 7'"
     try:
         done = run("work", "leaves", "-g", "billing4", "--exec", command, "--count", "1", "--name", "works")
     finally:
         os.kill(int((tmp_path / "left").read_text()), signal.SIGKILL)
-    assert done.returncode == 0 and "exit code 7" in done.stderr and "why" in done.stderr
+    assert done.returncode == 0 and "exit code 7\none\ntwo\nthree\n" in done.stderr
+
+
+def test_a_command_that_says_much(broker: Broker) -> None:
+    """It does not wait for a reader, and the end of it is kept."""
+    broker.create_topic("says", 1)
+    with broker.producer() as producer:
+        producer.send("says", b"x")
+    command = f"{sys.executable} -c 'import sys; sys.stderr.write(1_000_000 * \"x\" + \"the end\"); sys.exit(3)'"
+    done = run("work", "says", "-g", "billing5", "--exec", command, "--count", "1", "--name", "works")
+    assert done.returncode == 0 and "exit code 3" in done.stderr
+    assert done.stderr.replace("\n", "").endswith("xxxthe end") and 1900 < done.stderr.count("x") < 2100
 
 
 def catches(pid: int, number: signal.Signals) -> bool:

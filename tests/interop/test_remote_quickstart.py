@@ -121,12 +121,15 @@ def test_a_program_that_fails(tmp_path: Path, client: Path) -> None:
 
 
 def test_a_program_that_fails_at_work(tmp_path: Path, client: Path) -> None:
-    """It ends, although RocketMQ's client has threads that go on. Method: a line without tabs; a count that is no number."""
+    """It ends, although RocketMQ's client has threads that go on. Method: a line without tabs; a count that is no number; a
+    message that is no flight."""
     java = Java.find(tmp_path, client)
     with small_broker(tmp_path / "store", **PORTS) as broker:
         broker.create_topic("flights")
         names = broker.status().listens
-        for name, arguments in ((SENDER, ()), (COUNTER, ("g", 1, "all"))):
+        with broker.producer() as producer:
+            producer.send("flights", b"no flight")
+        for name, arguments in ((SENDER, ()), (COUNTER, ("g", 1, "all")), (COUNTER, ("h", 1, 5))):
             counted = Counted()
             with closing(JavaProgram(java, name, (names, "flights", *arguments), counted.reports)) as program:
                 program.feed(["no flight\n"])

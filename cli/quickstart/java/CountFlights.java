@@ -67,6 +67,15 @@ public final class CountFlights {
     }
 
     private static void add(MessageExt message) {
+        try {
+            count(message);
+        } catch (Throwable error) { // RocketMQ would only deliver the message again
+            error.printStackTrace();
+            System.exit(1);
+        }
+    }
+
+    private static void count(MessageExt message) {
         JSONObject flight = JSON.parseObject(new String(message.getBody(), StandardCharsets.UTF_8));
         Integer delay = flight.getInteger("arr_delay");
         synchronized (SUMS) {
