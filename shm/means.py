@@ -61,7 +61,7 @@ def _number(error: BaseException) -> int | None:
     if isinstance(error, ImportError):
         found = [number for number in _LIMITS if os.strerror(number) in str(error)]
         return errno.ENOMEM if _NO_LIBRARY in str(error) else found[0] if found else None
-    return errno.ENOMEM
+    return errno.ENOMEM if isinstance(error, MemoryError) else None
 
 
 def _short_of(limit: str, number: int) -> str:

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from typing import Any, NamedTuple
 
 from orbitmq.contrib.kombu.envelope import Payload
-from orbitmq.errors import OrbitError
+from orbitmq.shm.means import lacking, means
 
 STALE_S = 0.25  # what was not fetched after so long goes back
 LOOKS = 2  # after that: more may have been on its way
@@ -31,8 +31,9 @@ class Source(ABC):
         self._news = news
         self._wanted = False
         self._arrived: Arrival | None = None
-        self._failure: OrbitError | None = None
+        self._failure: BaseException | None = None
         self._closed = False
+        self._doing = f"consume the queue {queue!r}"  # what could not be done, for error messages
         self._looks = 0  # how often the thread still looks whether something came that nobody wants
         self._thread: threading.Thread | None = None
 
@@ -46,10 +47,10 @@ class Source(ABC):
         """Whether the thread is to wait for a message. It stops by itself when one has come that nobody fetches."""
         if wanted == self._wanted:
             return
-        self._wanted = wanted
         if wanted:
             self._rouse()
-        else:
+        self._wanted = wanted
+        if not wanted:
             self._interrupt()
 
     def look_again(self) -> None:
@@ -59,7 +60,7 @@ class Source(ABC):
             self._rouse()
 
     def fetch(self) -> Arrival | None:
-        """What has arrived. Raises: OrbitError: what ended the thread."""
+        """What has arrived. Raises: what ended the thread."""
         if self._failure is not None:
             raise self._failure
         arrived, self._arrived = self._arrived, None
@@ -109,8 +110,10 @@ class Source(ABC):
 
     def _rouse(self) -> None:
         if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name=f"orbitmq-kombu-{self.queue}", daemon=True)
-            self._thread.start()
+            thread = threading.Thread(target=self._run, name=f"orbitmq-kombu-{self.queue}", daemon=True)
+            with means(self._doing):
+                thread.start()
+            self._thread = thread
         else:
             self._news.notify_all()
 
@@ -122,9 +125,9 @@ class Source(ABC):
                     self._rest(arrival)
                     if wanted:
                         self._looks = LOOKS
-        except OrbitError as error:
+        except BaseException as error:
             with self._news:
-                self._failure = error
+                self._failure = lacking(error, self._doing)
                 self._news.notify_all()
 
     def _waits(self) -> bool | None:

@@ -352,10 +352,12 @@ def test_what_other_programs_send(connection: kombu.Connection, broker: orbitmq.
     queue_of(name)(connection.default_channel).declare()
     with broker.producer() as producer:
         producer.send(topic_of(name), b"\xff\nplain")
+        producer.send(topic_of(name), b'{"kombu": 1, "properties": {}}\nlike kombu\'s')
     publish(connection, name, {"a": 1}, headers={"id": "t-1", "task": "shop.charge"})
     with consuming(connection, name) as consumer:
-        plain, task = consumer.wait(2)
+        plain, alike, task = consumer.wait(3)
         assert plain.body == b"\xff\nplain" and plain.content_type == "application/data"
+        assert alike.body == b"like kombu's" and alike.headers == {}
         assert task.payload == {"a": 1}
     (found,) = until(lambda: broker.find(topic_of(name), "t-1"), "the task in the index")
     assert found.tags == "shop.charge" and bytes(found).endswith(b'\n{"a": 1}')

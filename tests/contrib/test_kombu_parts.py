@@ -3,7 +3,9 @@ is in hand. Method: properties, tables, and doubles of sources and of what they 
 
 from __future__ import annotations
 
+import errno
 import logging
+import os
 import threading
 import time
 from collections.abc import Sequence
@@ -17,8 +19,9 @@ from orbitmq.contrib.kombu.envelope import due_of, labels, packed, to_be_kept, u
 from orbitmq.contrib.kombu.hands import Hands
 from orbitmq.contrib.kombu.names import broker_of, exchange_topic, topic_of
 from orbitmq.contrib.kombu.options import Options, options_of
+from orbitmq.contrib.kombu.source import Arrival, Source
 from orbitmq.contrib.kombu.work_source import WorkSource
-from orbitmq.errors import SettingError, TimedOut
+from orbitmq.errors import NoMeans, SettingError, TimedOut
 from orbitmq.shm.topic_name import check_new_topic_name
 from tests.waiting import until
 
@@ -69,6 +72,27 @@ def test_anything_can_be_read(stored: bytes) -> None:
     """What no kombu has written reaches consumers whole."""
     read = unpacked(stored)
     assert read["body"] == stored and read["content-type"] == "application/data"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"kombu": 1, "properties": {}, "headers": 3}',
+        b'{"kombu": 1, "properties": {"delivery_info": 3}, "headers": {}}',
+        b'{"kombu": 1, "properties": {"delivery_info": {"routing_key": 3}}, "headers": {}}',
+        b'{"kombu": 1, "properties": {}, "headers": {"eta": {"__type__": "datetime", "__value__": 3}}}',
+        b'{"kombu": 1, "properties": ' + b"[" * 100_000,
+    ],
+    ids=["headers", "delivery", "key", "value", "depth"],
+)
+def test_what_only_looks_like_kombus(line: bytes) -> None:
+    assert unpacked(line + b"\nx")["body"] == line + b"\nx"
+
+
+def test_a_line_that_says_little() -> None:
+    payload = unpacked(b'{"kombu": 1, "properties": {}}\nx')
+    was_kept(payload)
+    assert payload == {"properties": {"delivery_info": {}}, "headers": {}, "body": b"x"}
 
 
 @pytest.mark.parametrize("value", ["two words", "", "a|b", "x" * 256, "tab\t", 3, None])
@@ -201,3 +225,65 @@ def test_what_was_handed_over_meanwhile_is_got(comes: bool) -> None:
     got = WorkSource("q", threading.Condition(), link)._get()  # type: ignore[arg-type]  # what it uses of a link
     assert (got is not None and got.payload["body"] == b"x") is comes
     assert link.told == ["take", "free", "take", *([] if comes else ["give_back"])]
+
+
+class Ending(Source):
+    """Its thread meets an error."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__("celery", threading.Condition())
+        self._error = error
+
+    def _take(self) -> Arrival | None:
+        raise self._error
+
+    def _get(self) -> Arrival | None:
+        return None
+
+    def _interrupt(self) -> None:
+        pass
+
+    def _rest(self, arrival: Arrival | None) -> None:
+        pass
+
+    def wanted(self) -> None:
+        with self._news:
+            self.want(True)
+
+    def ended(self) -> BaseException | None:
+        """By what."""
+        try:
+            with self._news:
+                self.fetch()
+        except BaseException as error:
+            return error
+        return None
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [(OSError(errno.EMFILE, os.strerror(errno.EMFILE)), NoMeans), (KeyError("headers"), KeyError), (SystemExit(1), SystemExit)],
+    ids=["descriptors", "mistake", "exit"],
+)
+def test_whatever_ends_the_thread_is_told(error: BaseException, told: type[BaseException]) -> None:
+    source = Ending(error)
+    source.wanted()
+    assert isinstance(until(source.ended, "what ended the thread"), told)
+    source.close()
+
+
+def test_no_thread_can_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next one who wants a message tries again."""
+
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    source = Ending(TimedOut("could not wait"))
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refuse)
+        for _ in range(2):
+            with pytest.raises(NoMeans, match="could not consume the queue 'celery': no thread can be started"):
+                source.wanted()
+    source.wanted()
+    assert isinstance(until(source.ended, "what ended the thread"), TimedOut)
+    source.close()
