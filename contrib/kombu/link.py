@@ -74,11 +74,13 @@ class Link:
         """Of what is sent from now on."""
         return self._client.consumer(None, topics, start="latest")
 
-    def free(self, topic: str) -> int:
-        """Messages that nobody has, with all that were sent before this call; those whose time has not come do not count."""
+    def free(self, topic: str, timeout: float = INDEXED_S) -> int:
+        """Messages that nobody has, with all that were sent before this call; those whose time has not come do not count.
+
+        timeout: seconds for which reput may be behind. What it has not indexed by then does not count either."""
         if not self.has(topic):
             return 0
-        self._client.connection.attach_wake().wait_indexed(self.wrote(), INDEXED_S)
+        self._client.connection.attach_wake().wait_indexed(self.wrote(), timeout)
         whole = {each.queue: each.max_offset - each.min_offset for each in self._client.topic(topic).queues}
         with suppress(UnknownGroup):
             for each in self._client.group(topic).queues:

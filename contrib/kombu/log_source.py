@@ -7,12 +7,13 @@ import logging
 import math
 import re
 import threading
+import time
 from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from orbitmq.contrib.kombu.envelope import Payload, unpacked
-from orbitmq.contrib.kombu.link import Link
+from orbitmq.contrib.kombu.link import INDEXED_S, Link
 from orbitmq.contrib.kombu.names import exchange_topic
 from orbitmq.contrib.kombu.source import Arrival, Source
 from orbitmq.errors import CorruptRecord, Interrupted
@@ -162,14 +163,13 @@ class LogSource(Source):
         return bool(messages)
 
     def _read_all(self) -> None:
-        """That was sent before this call."""
+        """That was sent before this call, or what reput, which hangs, had indexed."""
         sent = self._link.wrote()
         with self._using_reader():
+            late = time.monotonic() + INDEXED_S
             while True:
-                all_there = self._link.reached(sent)
-                while self._read(0.0 if all_there else LOOK_S):
-                    pass
-                if all_there:
+                all_there = self._link.reached(sent) or time.monotonic() >= late
+                if not self._read(0.0 if all_there else LOOK_S) and all_there:
                     return
 
     @contextmanager

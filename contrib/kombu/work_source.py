@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 
 from orbitmq.client.hand_out import HandOut
 from orbitmq.contrib.kombu.envelope import unpacked, was_kept
-from orbitmq.contrib.kombu.link import Link
+from orbitmq.contrib.kombu.link import INDEXED_S, Link
 from orbitmq.contrib.kombu.names import topic_of
 from orbitmq.contrib.kombu.source import Arrival, Source
-from orbitmq.errors import CorruptRecord
+from orbitmq.errors import CorruptRecord, TimedOut
 
 LOOK_S = 0.02  # between two looks whether there is a message for `get`
 PURGE_AT_ONCE = 1000
@@ -80,14 +81,30 @@ class WorkSource(Source):
         self._session.give_back((arrival.hand_out,) if arrival is not None else ())
 
     def _at_hand(self, most: int) -> list[HandOut]:
-        """What nobody has, of all that was sent before this call."""
+        """What nobody has, of all that was sent before this call, or of what reput, which hangs, had indexed.
+
+        Raises: TimedOut: there is something, and the broker does not hand it out."""
         link, sent = self._link, self._link.wrote()
+        begun = time.monotonic()
         while not (found := self._session.take(most, LOOK_S)):
-            if link.reached(sent) and not link.free(self.topic):
+            waited = time.monotonic() - begun
+            left = max(0.0, INDEXED_S - waited)
+            if (not left or link.reached(sent)) and not link.free(self.topic, left):
                 if not (found := self._session.take(most, 0.0)):  # none is free if this session has got it since the look
                     self._session.give_back(())  # so that nothing is handed to this session when nobody asks
                 break
+            if waited >= link.options.timeout:
+                raise self._stuck(link.options.timeout)
         return found
+
+    def _stuck(self, timeout: float) -> TimedOut:
+        return TimedOut(
+            f"could not get what waits in the queue {self.queue!r} within {timeout:g} s: the broker does not hand it out",
+            hint="settle some if this connection has many messages, look with `orbitmq health` what holds the broker up, or "
+            "raise the transport option timeout",
+            topic=self.topic,
+            timeout=timeout,
+        )
 
 
 def _arrival(hand_out: HandOut) -> Arrival:

@@ -9,6 +9,9 @@ import subprocess
 import sys
 import textwrap
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import kombu
@@ -16,10 +19,12 @@ import pytest
 
 import orbitmq
 import orbitmq.contrib.kombu
+from orbitmq.contrib.kombu import link, log_source, work_source
+from orbitmq.errors import TimedOut
 from tests.contrib.conftest import Connect
 from tests.contrib.consuming import consuming, left, publish, queue_of, size
-from tests.trees import kill, small_broker
-from tests.waiting import WATCHDOG_S, dead
+from tests.trees import actors, kill, small_broker, stopped
+from tests.waiting import WATCHDOG_S, dead, until
 
 ROOT = Path(__file__).resolve().parents[2]
 # Takes a message, says so, and never settles it.
@@ -62,6 +67,49 @@ def test_a_process_of_the_broker_is_killed(connection: kombu.Connection, broker:
             message.ack()
         assert consumer.bodies == list(range(6)) and consumer.nothing_more()
         assert left(connection, name, 0)
+
+
+@contextmanager
+def hanging(broker: orbitmq.Broker, actor: str) -> Iterator[None]:
+    with stopped(broker, actor):
+        stat = Path(f"/proc/{actors(broker)[actor].pid}/stat")
+        until(lambda: stat.read_text().rpartition(")")[2].split()[0] == "T", f"{actor} to stop")
+        yield
+
+
+def test_the_dispatcher_hangs(connection: kombu.Connection, broker: orbitmq.Broker, name: str) -> None:
+    """Whoever wants a message is told, and gets it once the dispatcher goes on."""
+    queue, link = queue_of(name)(connection.default_channel), connection.transport.link
+    publish(connection, name, 1)
+    assert queue.get(no_ack=True).payload == 1
+    options = link.options
+    with hanging(broker, "dispatcher"):
+        publish(connection, name, 2)
+        link.options = replace(options, timeout=0.1)
+        for want in (queue.get, connection.transport.source(name).purge):
+            with pytest.raises(TimedOut, match=r"could not get what waits .* within 0\.1 s: the broker does not hand it out"):
+                want()
+        link.options = options
+    assert until(lambda: queue.get(no_ack=True), "what was sent").payload == 2
+
+
+def test_reput_hangs(connection: kombu.Connection, broker: orbitmq.Broker, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it has indexed is got, and for the rest nobody waits for ever; it is there once reput goes on."""
+    for module in (link, log_source, work_source):
+        monkeypatch.setattr(module, "INDEXED_S", 0.1)
+    passing = kombu.Queue(name + "-passing", kombu.Exchange(""), routing_key=name + "-passing", exclusive=True)
+    lasting, passing = queue_of(name)(connection.default_channel), passing(connection.default_channel)
+    passing.declare()
+    publish(connection, name, 1)
+    assert left(connection, name, 1)
+    with hanging(broker, "reput"):
+        for queue in (passing, lasting):
+            connection.Producer().publish(2, routing_key=queue.name)
+        assert lasting.get(no_ack=True).payload == 1
+        assert lasting.get() is None and connection.transport.source(name).purge() == 0
+        assert passing.get() is None and passing.purge() == 0 and size(connection, passing.name) == 0
+    for queue in (passing, lasting):
+        assert until(lambda queue=queue: queue.get(no_ack=True), "what was sent").payload == 2
 
 
 def test_the_broker_goes_and_comes(tmp_path: Path, name: str) -> None:

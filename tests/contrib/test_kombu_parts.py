@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from orbitmq.contrib.kombu.envelope import due_of, labels, packed, to_be_kept, unpacked, was_kept
 from orbitmq.contrib.kombu.hands import Hands
+from orbitmq.contrib.kombu.log_source import LogSource
 from orbitmq.contrib.kombu.names import broker_of, exchange_topic, topic_of
 from orbitmq.contrib.kombu.options import Options, options_of
 from orbitmq.contrib.kombu.source import Arrival, Source
@@ -192,6 +193,7 @@ class LateLink:
     def __init__(self, comes: bool) -> None:
         self.comes = comes
         self.told: list[str] = []
+        self.options = Options()
 
     def session(self, topic: str) -> LateLink:
         return self
@@ -202,7 +204,7 @@ class LateLink:
     def reached(self, position: int) -> bool:
         return True
 
-    def free(self, topic: str) -> int:
+    def free(self, topic: str, timeout: float) -> int:
         self.told.append("free")
         return 0
 
@@ -225,6 +227,45 @@ def test_what_was_handed_over_meanwhile_is_got(comes: bool) -> None:
     got = WorkSource("q", threading.Condition(), link)._get()  # type: ignore[arg-type]  # what it uses of a link
     assert (got is not None and got.payload["body"] == b"x") is comes
     assert link.told == ["take", "free", "take", *([] if comes else ["give_back"])]
+
+
+class BusyLink:
+    """A link, and the reader of its one topic, to which a message comes whenever the reader waits for one."""
+
+    topic = exchange_topic("")
+
+    def __init__(self) -> None:
+        self.looks = 0
+        self.polls = 0
+
+    def make_exchange(self, topic: str) -> None:
+        assert topic == self.topic
+
+    def reader(self, topics: list[str]) -> BusyLink:
+        return self
+
+    def resume(self) -> None:
+        pass
+
+    def wrote(self) -> int:
+        return 7
+
+    def reached(self, position: int) -> bool:
+        self.looks += 1
+        return self.looks > 1
+
+    def poll_batch(self, most: int, timeout: float | None) -> list[BusyLink]:
+        self.polls += 1
+        assert self.polls < 100, "it reads on for ever"
+        return [self] if timeout else []
+
+    def __bytes__(self) -> bytes:
+        return packed({"body": b"x", "headers": {}, "properties": {"delivery_info": {"routing_key": "q"}}})
+
+
+def test_a_steady_stream_has_a_size() -> None:
+    """What comes while reput is behind makes nobody read on for ever."""
+    assert LogSource("q", threading.Condition(), BusyLink()).size == 1  # type: ignore[arg-type]  # what it uses of a link
 
 
 class Ending(Source):
