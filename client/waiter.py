@@ -16,6 +16,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from orbitmq.shm.means import lacking
+
 if TYPE_CHECKING:
     import asyncio
 
@@ -84,6 +86,21 @@ class Waiter:
         return sleeper.pending.flush_end != 0 if self._disk else not sleeper.pending.answered
 
     def _run(self) -> None:
+        try:
+            self._wake_all()
+        except BaseException as error:
+            self._give_up(error)
+
+    def _give_up(self, error: BaseException) -> None:
+        """The thread ends. All who wait get the error; whoever waits again starts another thread."""
+        with self._changed:
+            sleepers, self._sleepers, self._thread = self._sleepers, [], None
+        for sleeper in sleepers:
+            with suppress(RuntimeError):  # as in _wake_ready
+                sleeper.loop.call_soon_threadsafe(_refuse, sleeper.future, lacking(error, "wait for receipts"))
+
+    def _wake_all(self) -> None:
+        """Until nobody has waited for a while."""
         while True:
             with self._changed:
                 if not self._sleepers and not self._changed.wait_for(lambda: self._sleepers, IDLE_S):
@@ -124,6 +141,11 @@ def _finish(futures: list[asyncio.Future[None]]) -> None:
     for future in futures:
         if not future.done():
             future.set_result(None)
+
+
+def _refuse(future: asyncio.Future[None], error: BaseException) -> None:
+    if not future.done():
+        future.set_exception(error)
 
 
 def waiter_of(producer: ProducerBase) -> Waiter:

@@ -4,6 +4,8 @@ disk still later; also if no thread can be started. Method: a producer that the 
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 import threading
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,22 +14,26 @@ import pytest
 
 from orbitmq.client import waiter as module
 from orbitmq.client.waiter import awaiting, waiter_of
+from orbitmq.errors import NoMeans
 from tests.waiting import WATCHDOG_S, until
 
 
 @dataclass(eq=False)
 class Producer:
-    """flushed: the log is on disk up to there. waits: (disk, end) that a thread waits for in it."""
+    """flushed: the log is on disk up to there. waits: (disk, end) that a thread waits for in it. failing: no wait succeeds."""
 
     settled: int = 0
     flushed: int = 0
     waits: list[int] = field(default_factory=list)
     changed: threading.Condition = field(default_factory=threading.Condition)
+    failing: bool = False
 
     def wait_settled(self, settled: int, end: int, seconds: float) -> None:
         with self.changed:
             self.waits.append(end)
             self.changed.notify_all()
+            if self.failing:
+                raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
             self.changed.wait_for(lambda: self.flushed >= end if end else self.settled != settled, min(seconds, 0.01))
 
     def move(self, *, flushed: int | None = None) -> None:
@@ -193,3 +199,30 @@ def test_no_thread_can_be_started(producer: Producer, monkeypatch: pytest.Monkey
     monkeypatch.setattr(threading.Thread, "start", refuse)
     asyncio.run(awaited(mine, pending))
     assert producer.waits == []
+
+
+@pytest.mark.parametrize("end", [0, 500], ids=["verdict", "disk"])
+def test_a_wait_that_fails(producer: Producer, end: int) -> None:
+    """As when a named producer lacks descriptors for its next session: all who wait are told, and may wait again."""
+    mine, pendings = waiter(producer), [Pending(producer, end, answered=end > 0) for _ in range(3)]
+
+    async def run() -> None:
+        tasks = [asyncio.ensure_future(wait(mine, each)) for each in pendings]
+        async with asyncio.timeout(WATCHDOG_S):
+            while not producer.waits:
+                await asyncio.sleep(0)
+            producer.failing = True
+            for failed in await asyncio.gather(*tasks, return_exceptions=True):
+                assert isinstance(failed, NoMeans) and failed.limit == "descriptors"
+            producer.failing = False
+            tasks = [asyncio.ensure_future(wait(mine, each)) for each in pendings]
+            before = len(producer.waits)
+            while len(producer.waits) == before:
+                await asyncio.sleep(0)
+            for each in pendings:
+                each.answer()
+            producer.move(flushed=end)
+            await asyncio.gather(*tasks)
+
+    asyncio.run(run())
+    assert_over()
