@@ -242,7 +242,7 @@ class Consumer(Positions):
         call it; another thread's wait ends with Closed. Messages stay valid. Closing again does nothing."""
         try:
             if not self._turns.locked() and not self._awaited and self._part():
-                self._use(self._inform, rebalance=False)
+                self._use(self._inform, rebalance=False, lazy=True)
         finally:
             self._end()
 

@@ -264,9 +264,14 @@ class ConsumerSession(Shown):
         member = self._member
         if member is None or self._listener.on_revoked is None or self._closing or self._stale:
             return False
+
+        def work() -> None:
+            if not self._stale:
+                member.part()
+
         with suppress(OrbitError):
-            self._use(member.part, within=True)
-        return member.pending
+            self._use(work, within=True, lazy=True)
+        return member.pending and not self._stale
 
     # ---- the end
 
@@ -321,10 +326,10 @@ class Events:
         """The program knows."""
 
         def work() -> None:
-            if self._session._member is not None:
+            if self._session._member is not None and not self._session._stale:
                 self._session._member.done(event)
 
-        self._session._use(work, rebalance=False)
+        self._session._use(work, rebalance=False, lazy=True)
 
     def unread(self) -> bool:
         """True if a look that found nothing may not have come to the end of the queues, because filters held messages back."""

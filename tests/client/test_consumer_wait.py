@@ -175,6 +175,38 @@ def test_interrupt_and_close_end_a_wait(tree: Restarts) -> None:
             polling.result(WATCHDOG_S)
 
 
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_close_waits_for_no_broker(tree: Restarts, asynchronous: bool) -> None:
+    """Also if the program wants to hear of queues that go: these went with the broker, so there is nothing to hear."""
+    heard: list[object] = []
+
+    async def closed() -> None:
+        async with aio.connect(tree.name, wait=PATIENT_S) as client:
+            consumer = await client.consumer("g", ["orders"], on_revoked=lambda _, queues: heard.append(queues))
+            assert await consumer.poll(0) is None
+            await asyncio.to_thread(killed, tree, consumer._consumer)
+            await consumer.close()
+
+    def close() -> None:
+        if asynchronous:
+            asyncio.run(closed())
+            return
+        with tree.connect() as client:
+            consumer = client.consumer("g", ["orders"], wait=PATIENT_S, on_revoked=lambda _, queues: heard.append(queues))
+            assert consumer.poll(0) is None
+            killed(tree, consumer)
+            consumer.close()
+
+    with ThreadPoolExecutor(1) as other:
+        closing = other.submit(close)
+        try:
+            closing.result(WATCHDOG_S)
+        finally:
+            if not closing.done():
+                tree.start()  # ends a wait
+    assert heard == []
+
+
 def test_iteration_goes_on(tree: Restarts) -> None:
     fill(tree, b"0", b"1")
     client, other = tree.connect(), ThreadPoolExecutor(1)
