@@ -16,6 +16,7 @@ import threading
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from io import FileIO
 from multiprocessing.connection import Connection, wait
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
@@ -54,6 +55,8 @@ class Child:
         self.process = _context.Process(target=_serve, args=(theirs, handler), name="orbitmq-job", daemon=True)
         with means("start a process for jobs"):
             self.process.start()
+            # Readable when it has died; its sentinel would be so only when all processes that it forked have died too.
+            self._death = FileIO(os.pidfd_open(int(self.process.pid or 0)))
         theirs.close()
         if self.told() != READY:
             how = self.end()
@@ -64,7 +67,7 @@ class Child:
 
     def told(self) -> Any:
         """What it says next; None: it is dead."""
-        wait([self.pipe, self.process.sentinel])
+        wait([self.pipe, self._death.fileno()])
         try:
             return self.pipe.recv() if self.pipe.poll() else None
         except (EOFError, OSError):
@@ -73,6 +76,7 @@ class Child:
     def end(self) -> str:
         """Returns how it ended, once it has."""
         self.pipe.close()
+        self._death.close()
         self.process.join()
         code = self.process.exitcode
         if code is not None and code < 0:
@@ -161,6 +165,9 @@ class _Answer:
 def _serve(pipe: Connection, content: bytes) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, signal.SIG_IGN)
+    # Its own processes must not hold the pipe: once this one is dead, nobody would read what the worker sends.
+    os.set_inheritable(pipe.fileno(), False)
+    os.register_at_fork(after_in_child=pipe.close)
     threading.Thread(target=_end_with_parent, name="orbitmq-parent", daemon=True).start()
     handler = pickle.loads(content)
     runner = asyncio.Runner() if is_async(handler) else None

@@ -9,6 +9,9 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +19,7 @@ import pytest
 
 from orbitmq.client.job import Job
 from orbitmq.client.work_hand import ThreadHand
+from orbitmq.client.worker import Worker
 from orbitmq.errors import CorruptRecord, SettingError, UsageError
 from tests.client import work_handlers
 from tests.client.work_model import WorkModel
@@ -292,6 +296,57 @@ def test_a_dead_process(model: WorkModel, handler: Any, how: str) -> None:
             worker.run(handler, jobs=2)
     assert model.done == [b"a"] and model.entry(b"a").deliveries == 2
     assert how in model.entry(b"a").reasons[0][0]
+
+
+@contextmanager
+def running(worker: Worker, handler: Any, **how: Any) -> Iterator[Future[int]]:
+    """A run in another thread, which the test's end stops."""
+    with ThreadPoolExecutor(1) as aside:
+        try:
+            yield aside.submit(worker.run, handler, **how)
+        finally:
+            worker.stop()
+
+
+class Fifo:
+    """What reads it goes on when it is closed, at the latest with this process."""
+
+    def __init__(self, path: Path) -> None:
+        os.mkfifo(path)
+        self.path = str(path)
+        self._end = os.open(path, os.O_RDWR)
+
+    def close(self) -> None:
+        os.close(self._end)
+
+
+def test_a_dead_process_whose_child_lives(model: WorkModel, tmp_path: Path) -> None:
+    """Goal: its job comes again at once all the same."""
+    fifo = Fifo(tmp_path / "fifo")
+    model.send(b"a", properties={"fifo": fifo.path})
+    with (
+        model.worker(executor="processes") as worker,
+        running(worker, work_handlers.fork_and_die_at_first, jobs=2) as run,
+        closing(fifo),
+    ):
+        assert run.result(WATCHDOG_S) == 2
+    assert model.done == [b"a"] and "was killed by SIGKILL" in model.entry(b"a").reasons[0][0]
+
+
+def test_a_process_that_died_between_two_jobs(model: WorkModel, tmp_path: Path) -> None:
+    """Goal: another one does the next job. Method: the first one's child lives, and the job is larger than a pipe's buffer."""
+    note, fifo = tmp_path / "pid", Fifo(tmp_path / "fifo")
+    model.send(b"a", properties={"fifo": fifo.path, "file": str(note)})
+    with (
+        model.worker(executor="processes") as worker,
+        running(worker, work_handlers.fork_at_first, jobs=3) as run,
+        closing(fifo),
+    ):
+        until(lambda: model.done == [b"a"], "the first job")
+        os.kill(int(note.read_text()), signal.SIGKILL)
+        model.send(bytes(1 << 22))
+        assert run.result(WATCHDOG_S) == 3
+    assert [each.deliveries for each in model.entries] == [1, 2]
 
 
 def test_what_processes_cannot_run(model: WorkModel) -> None:

@@ -34,6 +34,28 @@ def die_at_first(job: Job) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
+def fork_and_die_at_first(job: Job) -> None:
+    """Leaves a process that lives until nobody can write into the FIFO any more."""
+    if job.delivery == 1:
+        _leave_behind(job)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def fork_at_first(job: Job) -> None:
+    """The same without a death, and notes its number."""
+    if "fifo" in job.message.properties:
+        _leave_behind(job)
+        Path(job.message.properties["file"]).write_text(str(os.getpid()))
+
+
+def _leave_behind(job: Job) -> None:
+    end = os.open(job.message.properties["fifo"], os.O_RDONLY)
+    if os.fork() == 0:
+        os.read(end, 1)
+        os._exit(0)
+    os.close(end)
+
+
 def exit_at_first(job: Job) -> None:
     if job.delivery == 1:
         os._exit(7)
