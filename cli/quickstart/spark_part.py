@@ -76,18 +76,22 @@ def chatter_in(log: Path) -> Iterator[None]:
 
 
 def _stop(spark: SparkSession) -> None:
-    """Stops the session and waits for the end of its JVM, or ends it. PySpark leaves that to the end of this process."""
+    """Stops the session and ends its JVM. PySpark leaves that to the end of this process."""
     from pyspark import SparkContext
 
     spark.stop()
     gateway, SparkContext._gateway, SparkContext._jvm = SparkContext._gateway, None, None
     if gateway is not None:
         gateway.shutdown()
-        process = gateway.proc
-        if process.stdin is not None:
-            process.stdin.close()  # the JVM lives as long as this end of the pipe is open
-        try:
-            process.wait(END_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        let_end(gateway.proc)
+
+
+def let_end(jvm: subprocess.Popen[bytes]) -> None:
+    """It lives as long as the other end of its standard input is open. If it does not end then, it is killed."""
+    if jvm.stdin is not None:
+        jvm.stdin.close()
+    try:
+        jvm.wait(END_S)
+    except subprocess.TimeoutExpired:
+        jvm.kill()
+        jvm.wait()

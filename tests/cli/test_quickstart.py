@@ -4,6 +4,7 @@ whole, with cli/quickstart/workers.py and cli/quickstart/spark_part.py."""
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections import Counter
@@ -11,10 +12,12 @@ from pathlib import Path
 
 import pytest
 
+from orbitmq.cli.quickstart import spark_part
 from orbitmq.cli.quickstart.flights import FLIGHTS, Delays, airlines, flights, share
 from orbitmq.cli.quickstart.folder import mark, prepare
 from orbitmq.errors import SettingError
 from tests.spark.quick_java import quick_java
+from tests.waiting import WATCHDOG_S
 
 SOME = 32_000
 
@@ -45,6 +48,17 @@ def test_it_empties_only_its_own_folder(tmp_path: Path) -> None:
     (ours / "store").mkdir()
     prepare(ours, "quickstart")
     assert [path.name for path in ours.iterdir()] == [mark("quickstart")]
+
+
+@pytest.mark.parametrize(
+    ("command", "limit_s", "code"), [(["cat"], WATCHDOG_S, 0), (["tail", "-f", "/dev/null"], 0.2, -signal.SIGKILL)]
+)
+def test_a_jvm_ends(command: list[str], limit_s: float, code: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Goal: nobody waits for ever for one that does not."""
+    monkeypatch.setattr(spark_part, "END_S", limit_s)
+    with subprocess.Popen(command, stdin=subprocess.PIPE) as jvm:
+        spark_part.let_end(jvm)
+    assert jvm.returncode == code
 
 
 @pytest.mark.timeout(900)

@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -169,23 +170,29 @@ def test_without_java_one_line_says_what_to_install(stored: StoredTopics, tmp_pa
     assert done.stderr.count("\n") == 2
 
 
-def test_an_old_java_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    java = tmp_path / "bin" / "java"
-    java.parent.mkdir()
-    java.write_text("#!/bin/sh\necho 'openjdk version \"1.8.0_402\"' >&2\n")
-    java.chmod(0o755)
-    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+@pytest.fixture
+def java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str], None]:
+    """Makes a script the Java that is found."""
+
+    def made(script: str) -> None:
+        java = tmp_path / "bin" / "java"
+        java.parent.mkdir()
+        java.write_text(f"#!/bin/sh\n{script}\n")
+        java.chmod(0o755)
+        monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+
+    return made
+
+
+def test_an_old_java_is_refused(java: Callable[[str], None]) -> None:
+    java("echo 'openjdk version \"1.8.0_402\"' >&2")
     with pytest.raises(SettingError, match=r"is Java 8.*17 or newer"):
         session.require_java()
 
 
-def test_a_java_that_asks_something_is_not_waited_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_java_that_asks_something_is_not_waited_for(java: Callable[[str], None], monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither for an answer, which nobody gives, nor for ever."""
-    java = tmp_path / "bin" / "java"
-    java.parent.mkdir()
-    java.write_text("#!/bin/sh\nread answer || exec tail -f /dev/null\n")
-    java.chmod(0o755)
-    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    java("read answer || exec tail -f /dev/null")
     monkeypatch.setattr(session, "ANSWER_S", 0.5)
     with pytest.raises(SettingError, match=r"-version has not ended in 0.5 s"):
         session.require_java()
