@@ -13,6 +13,7 @@ from orbitmq.client.call import Call, CallTable
 from orbitmq.client.connection import Connection
 from orbitmq.client.consumer import Consumer
 from orbitmq.client.message import Message
+from orbitmq.client.patience import Patience
 from orbitmq.client.request_form import CORRELATION_ID, REPLY_TO_CLIENT
 from orbitmq.errors import Closed, CorruptRecord, OrbitError
 from orbitmq.native._types import Taken, Turns
@@ -31,7 +32,8 @@ class ReplyConsumer(Consumer):
 
     def __init__(self, connection: Connection, client_id: str) -> None:
         self._client_id = client_id
-        super().__init__(connection, None, [REPLY_TOPIC], tags=client_id, start="latest", wait=math.inf)
+        super().__init__(connection, None, [REPLY_TOPIC], tags=client_id, start="latest", wait=connection.wait)
+        self._patience = Patience(connection, math.inf)  # from now on: whoever makes it must not wait for ever
         self._made_by = 0  # the user has not made it, and is not warned about it
 
     @property

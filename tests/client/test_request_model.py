@@ -14,6 +14,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -22,9 +23,10 @@ import pytest
 
 import orbitmq
 from orbitmq.client.calls import calls_of
+from orbitmq.client.connection import Connection
 from orbitmq.client.reply_reader import ReplyReader
 from orbitmq.client.request_form import reply_properties, request_properties
-from orbitmq.errors import OrbitError, PerhapsStored, RequestTimeout
+from orbitmq.errors import BrokerNotRunning, BrokerStopped, OrbitError, PerhapsStored, RequestTimeout
 from orbitmq.native._types import Message
 from orbitmq.shm.reply_topic import REPLY_TOPIC, reply_queue
 from tests.client.restarts import Restarts
@@ -216,6 +218,31 @@ def test_the_broker_dies(tmp_path: Path) -> None:
             assert isinstance(reader, ReplyReader)
             own = reply_queue(calls_of(requester.connection).client_id, 8)
             assert (REPLY_TOPIC, own) not in reader._consumer.paused and len(reader._consumer.paused) == 7
+
+
+def test_the_broker_dies_before_replies_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Goal: the first request of a client ends with an error, and does not wait for the next broker."""
+    with Restarts(tmp_path) as broker, ThreadPoolExecutor(1) as aside:
+        broker.start()
+        with broker.connect(wait=0.1) as requester:
+            requester.create_topic("rpc", 1)
+            ask = Connection.ask
+
+            def last_answer(connection: Connection, operation: str, **fields: Any) -> Any:
+                answer = ask(connection, operation, **fields)
+                if operation == "prepare_replies":
+                    broker.kill()
+                return answer
+
+            monkeypatch.setattr(Connection, "ask", last_answer)
+            asking = aside.submit(requester.request, "rpc", b"x", WATCHDOG_S)
+            try:
+                with pytest.raises((BrokerNotRunning, BrokerStopped)):
+                    asking.result(WATCHDOG_S / 2)
+            finally:
+                monkeypatch.undo()
+                if not asking.done():
+                    broker.start()  # ends a wait
 
 
 CLIENT = """
