@@ -16,6 +16,7 @@ from tests.waiting import until
 POP, ACK, CHANGE, NOTIFICATION, POLLING_INFO, BATCH_ACK = 200050, 200051, 200053, 200054, 200055, 200151
 SUCCESS, NO_MESSAGE, POLLING_TIMEOUT = 0, 208, 210
 TRIES_AT = 72
+POLL_MS = 60_000  # a pop that waits is answered by a message, or the test has failed
 
 # the lead serves all pops, wherever their clients are
 asleep, counted = partial(holds.asleep, name="gateway"), partial(holds.counted, name="gateway")
@@ -35,7 +36,7 @@ class Popped(NamedTuple):
 class Popper:
     """One connection, of one group and topic."""
 
-    def __init__(self, listens: str, group: str, topic: str, *, invisible_ms: int = 60_000, **more: object) -> None:
+    def __init__(self, listens: str, group: str, topic: str, *, invisible_ms: int = 600_000, **more: object) -> None:
         self.remote = Remote(listens)
         self.group, self.topic, self.invisible_ms = group, topic, invisible_ms
         self._more = more
@@ -46,7 +47,7 @@ class Popper:
     def __exit__(self, *_: object) -> None:
         self.remote.socket.close()
 
-    def put(self, most: int = 32, poll_ms: int = 15_000, *, spoil: bool = False, **more: object) -> int:
+    def put(self, most: int = 32, poll_ms: int = POLL_MS, *, spoil: bool = False, **more: object) -> int:
         """Asks, and does not wait. spoil: QQ is bytes that are no text. Returns the request's number."""
         fields = self.pop_fields(most, poll_ms, **more)
         if not spoil:
@@ -54,17 +55,17 @@ class Popper:
         self.remote.socket.sendall(self.remote.frame(POP, **fields).replace(b"QQ", b"\xff\xfe"))
         return -1
 
-    def pop_fields(self, most: int = 32, poll_ms: int = 15_000, **more: object) -> dict[str, object]:
+    def pop_fields(self, most: int = 32, poll_ms: int = POLL_MS, **more: object) -> dict[str, object]:
         fields = {"consumerGroup": self.group, "topic": self.topic, "queueId": -1, "maxMsgNums": most}
         fields |= {"invisibleTime": self.invisible_ms, "pollTime": poll_ms, "bornTime": int(1000 * time.time()), "initMode": 0}
         return {**fields, "expType": "TAG", "exp": "*", "order": "false", **self._more, **more}
 
-    def notice(self, poll_ms: int = 15_000, **more: object) -> dict[str, object]:
+    def notice(self, poll_ms: int = POLL_MS, **more: object) -> dict[str, object]:
         """The fields of a question whether there is a message."""
         place = {"consumerGroup": self.group, "topic": self.topic, "queueId": -1, "pollTime": poll_ms, "bornTime": 0}
         return {**place, **more}
 
-    def has(self, poll_ms: int = 15_000, **more: object) -> bool:
+    def has(self, poll_ms: int = POLL_MS, **more: object) -> bool:
         """Whether there is a message."""
         return told(self.remote.ask(NOTIFICATION, **self.notice(poll_ms, **more)))
 
@@ -72,7 +73,7 @@ class Popper:
         """The answer to a pop that was put."""
         return self.read(self.remote.take())
 
-    def pop(self, most: int = 32, poll_ms: int = 15_000, **more: object) -> list[Popped]:
+    def pop(self, most: int = 32, poll_ms: int = POLL_MS, **more: object) -> list[Popped]:
         opaque = self.put(most, poll_ms, **more)
         said = self.remote.take()
         assert said.opaque == opaque

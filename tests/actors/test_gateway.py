@@ -316,7 +316,7 @@ def test_tags(broker: orbitmq.Broker, remote: Remote, topic: str) -> None:
 
 def test_held_pulls(broker: orbitmq.Broker, remote: Remote, topic: str) -> None:
     """One that finds nothing new is answered when something comes, or when its time is over; others do not wait for it."""
-    first = remote.put(PULL, **remote.pull_fields(topic, 0, 0, suspend_ms=20_000))
+    first = remote.put(PULL, **remote.pull_fields(topic, 0, 0, suspend_ms=200_000))
     second = remote.put(PULL, **remote.pull_fields(topic, 1, 0, suspend_ms=10))
     said = remote.take()
     assert (said.opaque, said.code) == (second, NOT_FOUND)
@@ -333,7 +333,7 @@ def test_a_stop_answers_held_pulls(tmp_path: Path) -> None:
     with small_broker(tmp_path, listen="127.0.0.1:0") as broker:
         broker.create_topic("t", 1)
         remote = Remote(broker.status().listens)
-        held = remote.put(PULL, **remote.pull_fields("t", 0, 0, suspend_ms=30_000))
+        held = remote.put(PULL, **remote.pull_fields("t", 0, 0, suspend_ms=200_000))
         assert remote.ask(HEARTBEAT, b"{}").code == SUCCESS
     said = remote.take()
     assert (said.opaque, said.code) == (held, NOT_FOUND)

@@ -188,7 +188,7 @@ def test_many_filters(broker: orbitmq.Broker, remote: Remote) -> None:
     with Remote(broker.status().listens) as other:
         held = {}
         for n in range(256):
-            fields = other.pull_fields("t", 0, COUNT, suspend_ms=20_000, tags=f"price = {1000 + n}")
+            fields = other.pull_fields("t", 0, COUNT, suspend_ms=200_000, tags=f"price = {1000 + n}")
             held[other.put(PULL, **{**fields, "expressionType": "SQL92"})] = n
         assert other.ask(HEARTBEAT, b"{}").code == SUCCESS, "all of them are held"
         assert pull(remote, 0, "price = 1").code == BAD_FILTER
@@ -205,7 +205,7 @@ def test_many_filters(broker: orbitmq.Broker, remote: Remote) -> None:
 def test_a_held_pull_passes_over_what_does_not_match(broker: orbitmq.Broker, remote: Remote, kind: str, topic: str) -> None:
     """It is held on, and not answered for nothing; when it ends, it says how far it has looked."""
     text = {"SQL92": "TAGS = 'b'", "TAG": "b"}[kind]
-    fields = {**remote.pull_fields(topic, 0, 0, suspend_ms=30_000, tags=text), "expressionType": kind}
+    fields = {**remote.pull_fields(topic, 0, 0, suspend_ms=200_000, tags=text), "expressionType": kind}
     opaque = remote.put(PULL, **fields)
     assert remote.ask(HEARTBEAT, b"{}").code == SUCCESS, "it is held before anything comes"
     with broker.producer() as producer:

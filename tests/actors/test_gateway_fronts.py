@@ -161,7 +161,7 @@ def test_frequent_requests_stay(broker: orbitmq.Broker, front: Remote) -> None:
 def test_a_held_pull_is_woken(broker: orbitmq.Broker, front: Remote, lead: Remote) -> None:
     """Both gateways hold a pull of one queue."""
     for remote in (front, lead):
-        remote.put(PULL, **remote.pull_fields("t", 0, 0, suspend_ms=30_000))
+        remote.put(PULL, **remote.pull_fields("t", 0, 0, suspend_ms=200_000))
         assert remote.ask(MAX_OFFSET, topic="t", queueId=0).code == SUCCESS, "it is held"
     with broker.producer() as producer:
         producer.send("t", b"now", queue=0)

@@ -177,9 +177,9 @@ def test_much_that_is_read_late(broker: orbitmq.Broker, topic: str) -> None:
 def test_held_pulls(broker: orbitmq.Broker, topic: str) -> None:
     """They end at once, also those that come with the end."""
     with Remote(broker.status().listens) as remote:
-        remote.put(PULL, **remote.pull_fields(topic, 0, 0, suspend_ms=30_000))
+        remote.put(PULL, **remote.pull_fields(topic, 0, 0, suspend_ms=200_000))
         assert remote.ask(HEARTBEAT, b"{}").code == SUCCESS, "it is held"
-        remote.put(PULL, **remote.pull_fields(topic, 1, 0, suspend_ms=30_000))
+        remote.put(PULL, **remote.pull_fields(topic, 1, 0, suspend_ms=200_000))
         finish(remote)
         assert sorted((each.opaque, each.code) for each in rest(remote)) == [(1, NOT_FOUND), (3, NOT_FOUND)]
 

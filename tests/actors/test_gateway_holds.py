@@ -19,7 +19,7 @@ from tests.trees import actor, kill, small_broker
 from tests.waiting import until
 
 SUCCESS, NOT_FOUND = 0, 19
-HOLD_MS = 30_000
+HOLD_MS = 200_000
 
 
 @pytest.fixture(params=["spread", "together"])

@@ -70,7 +70,7 @@ def test_pulls_that_are_held(broker: orbitmq.Broker, remote: Remote) -> None:
     """They are answered when the pause begins; those of others go on."""
     with Remote(broker.status().listens) as other:
         held, theirs = (
-            each.put(PULL, **{**each.pull_fields("t", 1, 0, suspend_ms=30_000), "consumerGroup": group})
+            each.put(PULL, **{**each.pull_fields("t", 1, 0, suspend_ms=200_000), "consumerGroup": group})
             for each, group in ((remote, "desk"), (other, "others"))
         )
         by_setting(broker, remote, False)

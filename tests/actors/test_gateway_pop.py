@@ -189,7 +189,6 @@ def test_a_client_that_does_not_read(broker: orbitmq.Broker, popper: Popper) -> 
 def test_who_wants_no_answer_takes_nothing(broker: orbitmq.Broker, popper: Popper, topic: str, group: str) -> None:
     """A one-way pop has no effect: nobody would get the messages."""
     until(lambda: popper.pop(poll_ms=1) == [], "the group to begin")
-    popper.invisible_ms = 600_000
     fields = {"consumerGroup": group, "topic": topic, "queueId": -1, "maxMsgNums": 32}
     fields |= {"invisibleTime": 600_000, "pollTime": 15_000}
     popper.remote.put(POP, mark=2, **fields, exp="*", expType="TAG", order="false")
@@ -201,7 +200,7 @@ def test_who_wants_no_answer_takes_nothing(broker: orbitmq.Broker, popper: Poppe
 def test_a_client_that_does_not_read_keeps_nothing(broker: orbitmq.Broker, popper: Popper) -> None:
     """What it has asked for goes to local workers, and the gateway sleeps, though the time of its pops is over."""
     send(broker, *[b"x" * 100_000 for _ in range(120)])
-    with Popper(broker.status().listens, "g", "t", invisible_ms=600_000) as slow:
+    with Popper(broker.status().listens, "g", "t") as slow:
         for _ in range(60):
             slow.put(32, poll_ms=1)
         until(lambda: counted(broker, "sleeps"), "the gateway to serve")

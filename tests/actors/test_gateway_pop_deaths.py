@@ -21,7 +21,7 @@ def test_deaths(tmp_path: Path, victim: str) -> None:
     rng = random.Random(victim)
     with small_broker(tmp_path, listen="127.0.0.1:0") as broker, broker.producer() as producer:
         broker.create_topic("t", 4)
-        popper = Popper(broker.status().listens, "g", "t", invisible_ms=600_000)
+        popper = Popper(broker.status().listens, "g", "t")
         open_: dict[bytes, Popped] = {}
         done: set[bytes] = set()
         for n in range(80):
@@ -73,7 +73,7 @@ def test_the_whole_tree(tmp_path: Path) -> None:
             if not life:
                 broker.create_topic("t", 4)
                 send(broker, *[b"%d" % n for n in range(40)])
-            with Popper(broker.status().listens, "g", "t", invisible_ms=600_000) as popper:
+            with Popper(broker.status().listens, "g", "t") as popper:
                 for n in range(16 if life < 2 else 40 - len(done)):
                     each = one(popper)
                     assert each.body not in done, "what is done comes again"

@@ -302,7 +302,7 @@ def test_deaths(tmp_path: Path, victim: str) -> None:
     with small_broker(tmp_path, listen="127.0.0.1:0") as broker:
         broker.create_topic("t", 4)
         send(broker, *[b"%d" % n for n in range(4 * EACH)])
-        popper = in_order(broker, invisible_ms=600_000)
+        popper = in_order(broker)
         for _ in range(6):
             for _ in range(4):
                 model.got(popper.pop(rng.randint(1, 8), poll_ms=1))
@@ -313,7 +313,7 @@ def test_deaths(tmp_path: Path, victim: str) -> None:
                 model.got(popper.take())
                 continue
             popper.remote.socket.close()
-            popper = in_order(broker, invisible_ms=600_000)
+            popper = in_order(broker)
             model.lost(popper)
         until(lambda: model.finished(popper, rng), "the rest")
         assert popper.pop(poll_ms=1) == []
@@ -328,7 +328,7 @@ def test_the_whole_tree(tmp_path: Path) -> None:
             if not life:
                 broker.create_topic("t", 4)
                 send(broker, *[b"%d" % n for n in range(4 * EACH)])
-            with in_order(broker, invisible_ms=600_000) as popper:
+            with in_order(broker) as popper:
                 for _ in range(3):
                     for _ in range(4):
                         model.got(popper.pop(rng.randint(1, 8), poll_ms=1))

@@ -70,7 +70,7 @@ def test_both_on_one_port(broker: orbitmq.Broker) -> None:
 
 def test_a_held_pull(broker: orbitmq.Broker) -> None:
     with Secure(listens(broker)) as secure, broker.producer() as producer:
-        opaque = secure.put(11, **secure.pull_fields("t", 0, 0, suspend_ms=30_000))
+        opaque = secure.put(11, **secure.pull_fields("t", 0, 0, suspend_ms=200_000))
         producer.send("t", b"one", queue=0)
         said = secure.take()
         assert said.opaque == opaque and len(records(said.body)) == 1
