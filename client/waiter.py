@@ -74,7 +74,8 @@ class Waiter:
                     thread.start()
                 except RuntimeError:  # no thread is left: each task looks by itself from time to time
                     self._sleepers.remove(sleeper)
-                    sleeper.loop.call_soon_threadsafe(sleeper.loop.call_later, ALONE_S, _finish, [sleeper.future])
+                    with suppress(RuntimeError):  # as in _wake_ready
+                        sleeper.loop.call_soon_threadsafe(sleeper.loop.call_later, ALONE_S, _finish, [sleeper.future])
                 else:
                     self._thread = thread
             elif len(self._sleepers) == 1:

@@ -21,6 +21,7 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
+from orbitmq.client.born_in import BornIn
 from orbitmq.client.job import Job
 from orbitmq.client.message import Message
 from orbitmq.client.work_failure import Failure
@@ -53,11 +54,18 @@ class Child:
     def __init__(self, handler: bytes) -> None:
         self.pipe, theirs = _context.Pipe()
         self.process = _context.Process(target=_serve, args=(theirs, handler), name="orbitmq-job", daemon=True)
-        with means("start a process for jobs"):
+        # Readable when it has died; its sentinel would be so only when all processes that it forked have died too.
+        self._death: FileIO | None = None
+        with theirs, means("start a process for jobs"):
             self.process.start()
-            # Readable when it has died; its sentinel would be so only when all processes that it forked have died too.
-            self._death = FileIO(os.pidfd_open(int(self.process.pid or 0)))
-        theirs.close()
+            try:
+                self._death = FileIO(os.pidfd_open(int(self.process.pid or 0)))
+            except ProcessLookupError:
+                pass  # dead, and noticed already: whoever starts a process, in another thread too, waits for dead ones
+            except BaseException:
+                self.process.kill()
+                self.end()
+                raise
         if self.told() != READY:
             how = self.end()
             raise UsageError(
@@ -67,7 +75,8 @@ class Child:
 
     def told(self) -> Any:
         """What it says next; None: it is dead."""
-        wait([self.pipe, self._death.fileno()])
+        if self._death is not None:
+            wait([self.pipe, self._death.fileno()])
         try:
             return self.pipe.recv() if self.pipe.poll() else None
         except (EOFError, OSError):
@@ -76,7 +85,8 @@ class Child:
     def end(self) -> str:
         """Returns how it ended, once it has."""
         self.pipe.close()
-        self._death.close()
+        if self._death is not None:
+            self._death.close()
         self.process.join()
         code = self.process.exitcode
         if code is not None and code < 0:
@@ -139,27 +149,32 @@ class _Answer:
 
     def __init__(self, pipe: Connection) -> None:
         self._pipe = pipe
+        self._born = BornIn()
 
     def ack(self, jobs: Sequence[Job]) -> int:
         (job,) = jobs
         if job.state != "open":
             return 0
         job.state = "acked"
-        self._pipe.send(("ack",))
+        self._tell("ack")
         return 1
 
     def nack(self, job: Job, delay: float | None, failure: Failure) -> bool:
         if job.state != "open":
             return False
         job.state = "nacked"
-        self._pipe.send(("nack", delay, *failure))
+        self._tell("nack", delay, *failure)
         return True
 
     def extend(self, job: Job, seconds: float) -> bool:
         if job.state != "open":
             return False
-        self._pipe.send(("extend", seconds))
+        self._tell("extend", seconds)
         return True
+
+    def _tell(self, *answer: Any) -> None:
+        self._born.check("settle a job", "settle it in that process")
+        self._pipe.send(answer)
 
 
 def _serve(pipe: Connection, content: bytes) -> None:

@@ -36,10 +36,7 @@ def means(doing: str) -> Iterator[None]:
 
 def refuse(error: BaseException, doing: str) -> NoReturn:
     """The same for an error of NEEDY that has been caught already."""
-    found = lacking(error, doing)
-    if found is error:
-        raise error
-    raise found from error
+    raise lacking(error, doing)
 
 
 def lacking(error: BaseException, doing: str) -> BaseException:
@@ -48,7 +45,9 @@ def lacking(error: BaseException, doing: str) -> BaseException:
     if number is None:
         return error
     limit = "threads" if isinstance(error, RuntimeError) else _LIMITS[number]
-    return NoMeans(f"could not {doing}: {_short_of(limit, number)}", hint=_HINTS[limit], limit=limit, errno=number)
+    found = NoMeans(f"could not {doing}: {_short_of(limit, number)}", hint=_HINTS[limit], limit=limit, errno=number)
+    found.__cause__ = error
+    return found
 
 
 def _number(error: BaseException) -> int | None:

@@ -10,6 +10,7 @@ from kombu.exceptions import ChannelError
 from kombu.transport import virtual
 
 from orbitmq.contrib.kombu.envelope import Payload
+from orbitmq.contrib.kombu.link import INDEXED_S
 from orbitmq.contrib.kombu.names import exchange_topic, topic_of
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ class Channel(virtual.Channel):
 
     def _size(self, queue: str) -> int:
         temporary = self.connection.temporary.get(queue)
-        return temporary.size if temporary is not None else self.connection.link.free(topic_of(queue))
+        return temporary.size if temporary is not None else self.connection.link.free(topic_of(queue), INDEXED_S)
 
     def _purge(self, queue: str) -> int:
         temporary = self.connection.temporary.get(queue)

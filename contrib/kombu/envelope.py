@@ -14,6 +14,7 @@ Payload = dict[str, Any]
 MARK = "kombu"  # first name of the line
 VERSION = 1
 TEXT_MAX = 255
+UNREADABLE = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError)  # JSON with dates and more
 FAR_S = 365 * 86400  # what is later than that waits in a worker, as it does with other brokers
 
 
@@ -30,7 +31,7 @@ def unpacked(stored: bytes) -> Payload:
     payload: Any
     try:
         payload = loads(head) if head.startswith(b'{"kombu"') else None
-    except Exception:  # kombu's reader makes dates, numbers and more of what the line says
+    except UNREADABLE:
         payload = None
     if not _is_kombus(payload):
         payload = {"content-type": "application/data", "content-encoding": "binary", "properties": {}}
@@ -46,7 +47,9 @@ def _is_kombus(payload: Any) -> bool:
     if not isinstance(payload, dict) or payload.get(MARK) != VERSION or not isinstance(payload.get("headers"), dict | None):
         return False
     properties = payload.get("properties")
-    delivery = properties.get("delivery_info", {}) if isinstance(properties, dict) else None
+    if not isinstance(properties, dict) or properties.get("body_encoding"):  # bodies are stored as they are
+        return False
+    delivery = properties.get("delivery_info", {})
     return isinstance(delivery, dict) and isinstance(delivery.get("routing_key"), str | None)
 
 

@@ -74,7 +74,7 @@ class Link:
         """Of what is sent from now on."""
         return self._client.consumer(None, topics, start="latest")
 
-    def free(self, topic: str, timeout: float = INDEXED_S) -> int:
+    def free(self, topic: str, timeout: float) -> int:
         """Messages that nobody has, with all that were sent before this call; those whose time has not come do not count.
 
         timeout: seconds for which reput may be behind. What it has not indexed by then does not count either."""

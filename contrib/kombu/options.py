@@ -22,7 +22,8 @@ class Options:
     max_tries: how often a message is handed out before it goes to the dead letters; None: as its group has it, 16.
     durability: what a publish waits for: "appended" or "flushed"; None: what the topic says.
     message_max: largest message in bytes.
-    timeout: seconds that a publish waits for room, and a question to the broker for its answer.
+    timeout: seconds that a publish waits for room, a question to the broker for its answer, and `get` and `purge` for messages
+        that are there and not handed out.
     broadcast_hours: how long broadcasts, replies and events are kept.
     delay: have the broker keep tasks until their eta.
     """

@@ -60,9 +60,10 @@ class Source(ABC):
             self._rouse()
 
     def fetch(self) -> Arrival | None:
-        """What has arrived. Raises: what ended the thread."""
+        """What has arrived. Raises: what ended the thread; once, because the next `want` starts another one."""
         if self._failure is not None:
-            raise self._failure
+            failure, self._failure, self._thread, self._wanted = self._failure, None, None, False
+            raise failure
         arrived, self._arrived = self._arrived, None
         if arrived is not None:
             self._news.notify_all()

@@ -50,9 +50,12 @@ class WorkSource(Source):
     def purge(self) -> int:
         """Acknowledges all that nobody has. Returns how many."""
         count = 0
-        while found := self._at_hand(PURGE_AT_ONCE):
-            self._session.ack(found)
-            count += len(found)
+        try:
+            while found := self._at_hand(PURGE_AT_ONCE):
+                self._session.ack(found)
+                count += len(found)
+        finally:
+            self._want_no_more()
         self._session.settled(PURGE_S)
         return count
 
@@ -71,7 +74,10 @@ class WorkSource(Source):
         return _arrival(found[0]) if found else None
 
     def _get(self) -> Arrival | None:
-        found = self._at_hand(1)
+        try:
+            found = self._at_hand(1)
+        finally:
+            self._want_no_more()
         return _arrival(found[0]) if found else None
 
     def _interrupt(self) -> None:
@@ -81,21 +87,25 @@ class WorkSource(Source):
         self._session.give_back((arrival.hand_out,) if arrival is not None else ())
 
     def _at_hand(self, most: int) -> list[HandOut]:
-        """What nobody has, of all that was sent before this call, or of what reput, which hangs, had indexed.
+        """What nobody has, of all that was sent before this call, or of what reput, which hangs, had indexed. Afterwards the
+        broker goes on handing things to this session, until `_want_no_more`.
 
         Raises: TimedOut: there is something, and the broker does not hand it out."""
         link, sent = self._link, self._link.wrote()
         begun = time.monotonic()
         while not (found := self._session.take(most, LOOK_S)):
             waited = time.monotonic() - begun
-            left = max(0.0, INDEXED_S - waited)
+            left = max(0.0, min(INDEXED_S, link.options.timeout) - waited)
             if (not left or link.reached(sent)) and not link.free(self.topic, left):
-                if not (found := self._session.take(most, 0.0)):  # none is free if this session has got it since the look
-                    self._session.give_back(())  # so that nothing is handed to this session when nobody asks
-                break
+                return self._session.take(most, 0.0)  # none is free if this session has got it since the look
             if waited >= link.options.timeout:
                 raise self._stuck(link.options.timeout)
         return found
+
+    def _want_no_more(self) -> None:
+        """So that nothing is handed to this session while nobody asks."""
+        if not self._wanted:
+            self._session.give_back(())
 
     def _stuck(self, timeout: float) -> TimedOut:
         return TimedOut(

@@ -342,11 +342,18 @@ def test_a_process_that_died_between_two_jobs(model: WorkModel, tmp_path: Path) 
         running(worker, work_handlers.fork_at_first, jobs=3) as run,
         closing(fifo),
     ):
-        until(lambda: model.done == [b"a"], "the first job")
+        until(lambda: model.done == [b"a"] and worker._supply._one_asks.locked(), "the first job, and the wait for the next")
         os.kill(int(note.read_text()), signal.SIGKILL)
         model.send(bytes(1 << 22))
         assert run.result(WATCHDOG_S) == 3
     assert [each.deliveries for each in model.entries] == [1, 2]
+
+
+def test_a_forked_child_of_a_process_settles_nothing(model: WorkModel) -> None:
+    model.send(b"a")
+    with model.worker(executor="processes", idle=0) as worker:
+        assert worker.run(work_handlers.settle_in_a_forked_child) == 1
+    assert model.entry(b"a").reasons == [("its code is 0", "")]
 
 
 def test_what_processes_cannot_run(model: WorkModel) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from orbitmq.client.job import Job
 from orbitmq.client.work_function import Decorator
 from orbitmq.client.worker import Worker
+from orbitmq.errors import UsageError
 
 
 def write_pid(job: Job) -> None:
@@ -46,6 +47,18 @@ def fork_at_first(job: Job) -> None:
     if "fifo" in job.message.properties:
         _leave_behind(job)
         Path(job.message.properties["file"]).write_text(str(os.getpid()))
+
+
+def settle_in_a_forked_child(job: Job) -> None:
+    pid = os.fork()
+    if pid == 0:
+        try:
+            job.ack()
+        except UsageError as error:
+            os._exit(0 if "forked" in str(error) else 2)
+        finally:
+            os._exit(1)
+    job.nack(delay=7, reason=f"its code is {os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])}")
 
 
 def _leave_behind(job: Job) -> None:

@@ -19,7 +19,7 @@ import pytest
 
 import orbitmq
 import orbitmq.contrib.kombu
-from orbitmq.contrib.kombu import link, log_source, work_source
+from orbitmq.contrib.kombu import channel, log_source, work_source
 from orbitmq.errors import TimedOut
 from tests.contrib.conftest import Connect
 from tests.contrib.consuming import consuming, left, publish, queue_of, size
@@ -77,8 +77,8 @@ def hanging(broker: orbitmq.Broker, actor: str) -> Iterator[None]:
         yield
 
 
-def test_the_dispatcher_hangs(connection: kombu.Connection, broker: orbitmq.Broker, name: str) -> None:
-    """Whoever wants a message is told, and gets it once the dispatcher goes on."""
+def test_the_dispatcher_hangs(connection: kombu.Connection, connect: Connect, broker: orbitmq.Broker, name: str) -> None:
+    """Whoever wants a message is told. Once the dispatcher goes on, anybody gets it: who gave up holds nothing."""
     queue, link = queue_of(name)(connection.default_channel), connection.transport.link
     publish(connection, name, 1)
     assert queue.get(no_ack=True).payload == 1
@@ -90,12 +90,14 @@ def test_the_dispatcher_hangs(connection: kombu.Connection, broker: orbitmq.Brok
             with pytest.raises(TimedOut, match=r"could not get what waits .* within 0\.1 s: the broker does not hand it out"):
                 want()
         link.options = options
-    assert until(lambda: queue.get(no_ack=True), "what was sent").payload == 2
+    other = queue_of(name)(connect().default_channel)
+    got = until(lambda: other.get(no_ack=True), "what was sent")
+    assert got.payload == 2 and "redelivered" not in got.delivery_info
 
 
 def test_reput_hangs(connection: kombu.Connection, broker: orbitmq.Broker, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """What it has indexed is got, and for the rest nobody waits for ever; it is there once reput goes on."""
-    for module in (link, log_source, work_source):
+    for module in (channel, log_source, work_source):
         monkeypatch.setattr(module, "INDEXED_S", 0.1)
     passing = kombu.Queue(name + "-passing", kombu.Exchange(""), routing_key=name + "-passing", exclusive=True)
     lasting, passing = queue_of(name)(connection.default_channel), passing(connection.default_channel)
@@ -106,7 +108,10 @@ def test_reput_hangs(connection: kombu.Connection, broker: orbitmq.Broker, name:
         for queue in (passing, lasting):
             connection.Producer().publish(2, routing_key=queue.name)
         assert lasting.get(no_ack=True).payload == 1
-        assert lasting.get() is None and connection.transport.source(name).purge() == 0
+        options = connection.transport.link.options
+        connection.transport.link.options = replace(options, timeout=0.05)  # nothing is there that is not handed out
+        assert lasting.get() is None and connection.transport.source(name).purge() == size(connection, name) == 0
+        connection.transport.link.options = options
         assert passing.get() is None and passing.purge() == 0 and size(connection, passing.name) == 0
     for queue in (passing, lasting):
         assert until(lambda queue=queue: queue.get(no_ack=True), "what was sent").payload == 2

@@ -82,9 +82,10 @@ def test_anything_can_be_read(stored: bytes) -> None:
         b'{"kombu": 1, "properties": {"delivery_info": 3}, "headers": {}}',
         b'{"kombu": 1, "properties": {"delivery_info": {"routing_key": 3}}, "headers": {}}',
         b'{"kombu": 1, "properties": {}, "headers": {"eta": {"__type__": "datetime", "__value__": 3}}}',
+        b'{"kombu": 1, "properties": {"body_encoding": "x"}, "headers": {}}',
         b'{"kombu": 1, "properties": ' + b"[" * 100_000,
     ],
-    ids=["headers", "delivery", "key", "value", "depth"],
+    ids=["headers", "delivery", "key", "value", "encoding", "depth"],
 )
 def test_what_only_looks_like_kombus(line: bytes) -> None:
     assert unpacked(line + b"\nx")["body"] == line + b"\nx"
@@ -226,7 +227,7 @@ def test_what_was_handed_over_meanwhile_is_got(comes: bool) -> None:
     link = LateLink(comes)
     got = WorkSource("q", threading.Condition(), link)._get()  # type: ignore[arg-type]  # what it uses of a link
     assert (got is not None and got.payload["body"] == b"x") is comes
-    assert link.told == ["take", "free", "take", *([] if comes else ["give_back"])]
+    assert link.told == ["take", "free", "take", "give_back"], "and nothing more is handed over when nobody asks"
 
 
 class BusyLink:
@@ -307,9 +308,13 @@ class Ending(Source):
     ids=["descriptors", "mistake", "exit"],
 )
 def test_whatever_ends_the_thread_is_told(error: BaseException, told: type[BaseException]) -> None:
+    """Once, and again if the next thread meets it."""
     source = Ending(error)
-    source.wanted()
-    assert isinstance(until(source.ended, "what ended the thread"), told)
+    for _ in range(2):
+        source.wanted()
+        ended = until(source.ended, "what ended the thread")
+        assert isinstance(ended, told) and error in (ended, ended.__cause__)
+        assert source.ended() is None
     source.close()
 
 
