@@ -28,11 +28,11 @@ QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xlog:disable -Xlog:all=error:
 # Of the JVMs of a start only Spark's own is worth it, and only it has these classes.
 MAKING = """#!/bin/sh
 case "$*" in *deploy.SparkSubmit*) set -- "-XX:ArchiveClassesAtExit={archive}" "$@" ;; esac
-exec "{java}" {quick} "$@"
+exec "{java}" {quick} {kept} "$@"
 """
 USING = """#!/bin/sh
 [ ! -e "{archive}" ] || set -- "-XX:SharedArchiveFile={archive}" "$@"
-exec "{java}" {quick} "$@"
+exec "{java}" {quick} {kept} "$@"
 """
 
 
@@ -84,8 +84,10 @@ def _make() -> None:
 
 
 def _home(home: Path, program: str, archive: Path) -> Path:
-    (home / "bin").mkdir()
-    (home / "bin" / "java").write_text(program.format(java=require_java(), quick=QUICK, archive=archive))
+    for folder in ("bin", "tmp"):
+        (home / folder).mkdir()
+    kept = f"-Djava.io.tmpdir='{home / 'tmp'}'"  # a JVM that is killed leaves files
+    (home / "bin" / "java").write_text(program.format(java=require_java(), quick=QUICK, kept=kept, archive=archive))
     (home / "bin" / "java").chmod(0o755)
     return home
 
