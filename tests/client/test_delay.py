@@ -264,3 +264,19 @@ def test_over_a_stop(tmp_path: Path) -> None:
         assert [bytes(message) for message in came(broker, "t", 2)] == [b"first", b"second"]
         until(lambda: broker.status().positions.reput == broker.status().positions.wrote, "reput")
         assert sum(queue.max_offset for topic in broker.status().topics for queue in topic.queues if topic.name == "t") == 2
+
+
+def test_without_its_own_file(tmp_path: Path) -> None:
+    """If orbitmq/delayed was removed, what came at a level does not come again, because RocketMQ's file says so. That file
+    knows nothing of messages with a time."""
+    with small_broker(tmp_path) as broker:
+        broker.create_topic("t", 1)
+        with broker.producer() as producer:
+            producer.send("t", b"level", delay_level=1)
+            producer.send("t", b"time", delay=0.1)
+        came(broker, "t", 2)
+    StoreLayout.at(tmp_path).delayed.unlink()
+    with small_broker(tmp_path) as broker:
+        with broker.producer() as producer:
+            producer.send("t", b"next of the level", delay_level=1)
+        assert [bytes(message) for message in came(broker, "t", 4)] == [b"level", b"next of the level", b"time", b"time"]
