@@ -4,7 +4,9 @@ broker's queue."""
 
 from __future__ import annotations
 
+import errno
 import logging
+import multiprocessing
 import os
 import signal
 import sys
@@ -20,7 +22,7 @@ import pytest
 from orbitmq.client.job import Job
 from orbitmq.client.work_hand import ThreadHand
 from orbitmq.client.worker import Worker
-from orbitmq.errors import CorruptRecord, SettingError, UsageError
+from orbitmq.errors import CorruptRecord, NoMeans, SettingError, UsageError
 from tests.client import work_handlers
 from tests.client.work_model import WorkModel
 from tests.waiting import WATCHDOG_S, dead, until
@@ -347,6 +349,26 @@ def test_a_process_that_died_between_two_jobs(model: WorkModel, tmp_path: Path) 
         model.send(bytes(1 << 22))
         assert run.result(WATCHDOG_S) == 3
     assert [each.deliveries for each in model.entries] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [(OSError(errno.EMFILE, os.strerror(errno.EMFILE)), NoMeans), (ProcessLookupError(), UsageError)],
+    ids=["descriptors", "dead"],
+)
+def test_a_process_that_cannot_be_watched(
+    model: WorkModel, monkeypatch: pytest.MonkeyPatch, error: OSError, told: type[Exception]
+) -> None:
+    """It is not left behind."""
+
+    def refuse(_: int) -> int:
+        raise error
+
+    before = set(multiprocessing.active_children())
+    monkeypatch.setattr(os, "pidfd_open", refuse)
+    with model.worker(executor="processes") as worker, pytest.raises(told, match="could not start a process for jobs"):
+        worker.run(work_handlers.write_pid)
+    assert set(multiprocessing.active_children()) <= before
 
 
 def test_a_forked_child_of_a_process_settles_nothing(model: WorkModel) -> None:
