@@ -216,7 +216,7 @@ def test_what_a_deleted_group_leaves(broker: orbitmq.Broker, remote: Remote) -> 
             assert remote.ask(DELETE, topic=name).code == SYSTEM_ERROR, "the group is there"
             with pytest.raises(TopicNameError):
                 broker.delete_topic(name)
-        assert remote.ask(DELETE_GROUP, groupName="desk").code == SUCCESS
+        until(lambda: remote.ask(DELETE_GROUP, groupName="desk").code == SUCCESS, "the worker's end to be noticed")
         assert remote.ask(DELETE, topic=retry).code == SUCCESS
         delete()
         assert not {retry, dead} & {topic.name for topic in broker.status().topics}
