@@ -188,7 +188,8 @@ def test_settings_of_a_group(broker: orbitmq.Broker, remote: Remote) -> None:
         assert shape(**{name: value}) == SYSTEM_ERROR
     for body in (b"", b"[]", b"{}", b'{"groupName":7}'):
         assert remote.ask(SHAPE, body).code == SYSTEM_ERROR
-    assert shown()["brokerId"] == 7 and remote.ask(DELETE_GROUP, groupName="desk").code == SUCCESS
+    assert shown()["brokerId"] == 7
+    until(lambda: remote.ask(DELETE_GROUP, groupName="desk").code == SUCCESS, "the worker's end to be noticed")
     assert shown() is None
 
 
