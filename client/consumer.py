@@ -26,7 +26,7 @@ from orbitmq.client.session import ConsumerOpener
 from orbitmq.client.sql_filter import checked_sql
 from orbitmq.client.subscription import check_bytes, tag_list, topic_names
 from orbitmq.client.unclosed import state
-from orbitmq.errors import Closed, SettingError, UsageError
+from orbitmq.errors import Closed, SettingError, StoreError, UsageError
 from orbitmq.native._core import lib
 from orbitmq.native._types import Message, Taken
 from orbitmq.shm.means import NEEDY, refuse
@@ -89,7 +89,11 @@ class Consumer(Positions):
                 if self._closing:
                     self._refuse()
                 self._settled(True, True)
-                message = None if self._stale else self._reader.message(self._batch)
+                try:
+                    message = None if self._stale else self._reader.message(self._batch)
+                except StoreError as error:
+                    self._misread(error)
+                    message = None
                 if message is None:
                     found = self._gather(lambda most: tuple(filter(None, (self._reader.message(most),))), self._batch, timeout)
                     message = found[0] if found else None
@@ -280,7 +284,11 @@ class Consumer(Positions):
             if self._stale and not self._reattach(deadline):
                 return take(0)
             try:
-                found = take(most)
+                try:
+                    found = take(most)
+                except StoreError as error:
+                    self._misread(error)
+                    continue
                 self._tell()
                 if size(found):
                     return found

@@ -22,7 +22,7 @@ from orbitmq.client.patience import Patience
 from orbitmq.client.session import ConsumerOpener, SessionHandle
 from orbitmq.client.subscription import room_for
 from orbitmq.client.unclosed import Shown, warn_unclosed
-from orbitmq.errors import BrokerNotRunning, BrokerStopped, Closed, Interrupted, OrbitError, UsageError
+from orbitmq.errors import BrokerNotRunning, BrokerStopped, Closed, Interrupted, OrbitError, StoreError, UsageError
 from orbitmq.native._core import lib
 from orbitmq.native._types import PullHold, Reader, Taken, Turns
 from orbitmq.shm.crash_point import crash_point
@@ -154,6 +154,13 @@ class ConsumerSession(Shown):
         name = self._opener.name
         again = "call it again: it goes to the next broker, once one runs"
         return BrokerStopped(f"could not {doing}: the broker {name!r} stopped", hint=again, broker=name)
+
+    def _misread(self, error: StoreError) -> None:
+        """Something could not be read. If the broker is dead, the next one's recovery may be making the files anew, so this is
+        the broker's end: what is damaged all the same is found in the next session."""
+        if not self._hold.dead():
+            raise error
+        self._outlive(self._gone("read messages"))
 
     def _outlive(self, error: OrbitError) -> None:
         """With patience, the end of the consumer's own broker is no error: it only leaves no session. A callback may have met

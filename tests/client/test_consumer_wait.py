@@ -6,7 +6,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -205,6 +207,40 @@ def test_close_waits_for_no_broker(tree: Restarts, asynchronous: bool) -> None:
             if not closing.done():
                 tree.start()  # ends a wait
     assert heard == []
+
+
+class Unaware:
+    """A consumer's hold of the moment before a consumer looks whether its broker lives."""
+
+    def __init__(self, hold: Any) -> None:
+        self._hold = hold
+
+    def __getattr__(self, name: str) -> Any:
+        return (lambda: 0) if name == "check" else getattr(self._hold, name)
+
+
+@pytest.mark.parametrize("call", ["poll", "poll_batch", "poll_bodies"])
+@pytest.mark.parametrize("wait", [0.0, PATIENT_S])
+def test_what_a_dead_brokers_files_lack(tree: Restarts, call: str, wait: float) -> None:
+    """Goal: while the next broker's recovery makes a queue anew, who reads it hears of the broker's end, or waits for the next
+    one; no disk is to blame. Method: the file is removed."""
+    fill(tree, b"x")
+    with tree.connect() as client, client.consumer(None, ["orders"], start="earliest", wait=wait) as consumer:
+        until(lambda: client.topic("orders").queues[0].max_offset == 1, "the queue")
+        consumer._hold = Unaware(consumer._hold)  # type: ignore[assignment]
+        tree.kill()
+        (tree.store / "consumequeue" / "orders" / "0").rename(tree.store.with_name("gone"))
+        read = partial(getattr(consumer, call), timeout=None if wait else 0)
+        if wait:
+            with meanwhile(read) as polling:
+                tree.start()
+            found = polling[0].result()
+        else:
+            with pytest.raises(errors.BrokerStopped, match="read messages"):
+                read()
+            tree.start()
+            found = until(read, "the message")
+        assert bytes(found if call == "poll" else found[0]) == b"x"
 
 
 def test_iteration_goes_on(tree: Restarts) -> None:
