@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from orbitmq.client.work_failure import REASON_MAX, bounded
 from orbitmq.errors import TimedOut
 from orbitmq.native._core import lib
 
@@ -14,6 +15,14 @@ if TYPE_CHECKING:
     from orbitmq.client.hand_out import HandOut
 
 TEXT_MAX = lib.WORK_TEXT_MAX
+DIGEST_MAX = TEXT_MAX - REASON_MAX
+
+
+def text_of(reason: str, digest: str) -> bytes:
+    """Why a message was not done, as one text of at most TEXT_MAX bytes; empty if there is no reason."""
+    tail = f"\1{bounded(digest)}".encode(errors="replace") if digest else b""
+    tail = tail[:DIGEST_MAX].decode(errors="ignore").encode()  # whole letters
+    return bounded(reason).encode(errors="replace") + tail if reason else b""
 
 
 class Answers:

@@ -22,12 +22,11 @@ from orbitmq.client.parameters import spelled
 from orbitmq.client.patience import Patience
 from orbitmq.client.session import ConsumerOpener, SessionHandle
 from orbitmq.client.subscription import topic_names
-from orbitmq.client.work_answers import TEXT_MAX, Answers
-from orbitmq.client.work_failure import REASON_MAX, bounded
+from orbitmq.client.work_answers import Answers, text_of
 from orbitmq.client.work_line import Line
 from orbitmq.client.work_refusals import Refusals
 from orbitmq.client.work_settings import WorkSettings, check_seconds
-from orbitmq.errors import BrokerNotRunning, BrokerStopped, Closed, OrbitError, SettingError
+from orbitmq.errors import BrokerStopped, Closed, OrbitError, SettingError
 from orbitmq.native._core import ffi, lib
 from orbitmq.native._types import Reader, Taken, Turns
 from orbitmq.shm.crash_point import crash_point
@@ -35,12 +34,10 @@ from orbitmq.shm.crash_point import crash_point
 if TYPE_CHECKING:
     from orbitmq.client.several import Several
 
-DIGEST_MAX = TEXT_MAX - REASON_MAX
 RECORDS = 256  # taken out of the ring at a time
 NAP_NS = 100_000_000
 NEVER = (1 << 64) - 1
 LONG_S = 1e6  # for ever
-GONE = (BrokerStopped, BrokerNotRunning)
 _sessions: weakref.WeakSet[WorkSession] = weakref.WeakSet()
 
 
@@ -82,8 +79,6 @@ class WorkSession:
         self._closing = False
         self._leaving = False  # `close` has begun: nobody waits for a broker any more
         self._interrupted = False
-        self._stopped = False  # the broker's end was reported
-        self._made_by = os.getpid()
         self._attach(None, self._look)
         _sessions.add(self)
 
@@ -111,7 +106,12 @@ class WorkSession:
             with self._lock:
                 if not self._usable():
                     continue  # it has ended in this moment
-                found = self._take(most)
+                try:
+                    found = self._take(most)
+                except BrokerStopped:
+                    if not self._patience:
+                        raise
+                    continue
                 if found:
                     return found
                 if self._interrupted:
@@ -136,7 +136,7 @@ class WorkSession:
         if delay is not None:
             check_seconds("delay", delay, 0.0)
         time_ms = lib.WORK_BACK_OFF if delay is None else round(delay * 1000)
-        self._answer(lib.WORK_NACK, (hand_out,), time_ms, _text(reason, digest))
+        self._answer(lib.WORK_NACK, (hand_out,), time_ms, text_of(reason, digest))
 
     def extend(self, hand_out: HandOut, seconds: float) -> None:
         """This message stays in hand for so many seconds from now on."""
@@ -263,7 +263,8 @@ class WorkSession:
         """Wants no more than the program has, and gives back the rest. True if there was a rest."""
         lib.work_link_want(self._line.link, min(self.settings.in_hand, max(self._mine, 0)))
         self._receive()
-        self._fill(lib.WORK_WINDOW)
+        with suppress(BrokerStopped):  # it has no use for the rest
+            self._fill(lib.WORK_WINDOW)
         left = list(self._ready)
         self._ready.clear()
         self._mine += len(left)  # _put counts what it answers as given to the program
@@ -298,6 +299,8 @@ class WorkSession:
             try:
                 messages = self._reader.range(self._cursor(slot), at, end - at)
             except OrbitError as error:
+                if not lib.work_link_alive(self._line.link):  # the next broker's recovery may be making the files anew
+                    raise self._gone("read messages") from error
                 self._damaged = error
                 self._answers.put_off(slot, opening, at, round(self.settings.visibility * 1000), self._make_room)
                 if at + 1 < end:
@@ -341,7 +344,13 @@ class WorkSession:
         if mine and self._handle is not None:
             if kind in (lib.WORK_NACK, lib.WORK_GIVE_BACK):
                 lib.work_link_want(self._line.link, max(self._mine, 0))  # they are for others until we ask for more
-            self._answers.put(kind, mine, time_ms, self._make_room, text=text)
+            try:
+                self._answers.put(kind, mine, time_ms, self._make_room, text=text)
+            except BrokerStopped:
+                if not self._patience:
+                    raise
+                if kind in (lib.WORK_ACK, lib.WORK_NACK):
+                    self._refused.add(mine)
 
     def _make_room(self) -> None:
         """The ring of answers is full: the dispatcher takes some once there is room for its refusals."""
@@ -475,13 +484,6 @@ class WorkSession:
         self._handle = None
         self._ready.clear()
         self._records.clear()
-
-
-def _text(reason: str, digest: str) -> bytes:
-    """Both as one text of at most TEXT_MAX bytes; empty if there is no reason."""
-    tail = f"\1{bounded(digest)}".encode(errors="replace") if digest else b""
-    tail = tail[:DIGEST_MAX].decode(errors="ignore").encode()  # whole letters
-    return bounded(reason).encode(errors="replace") + tail if reason else b""
 
 
 def _forked() -> None:
