@@ -21,6 +21,7 @@ import org.apache.rocketmq.common.message.MessageExt;
 public final class CountFlights {
     private static final int REPORT = 1000;
     private static final long END_MS = 30_000; // how long what was received may take at the end
+    private static final int ANSWER_MS = 60_000; // a busy machine needs more than the client's 3 s to load its classes
 
     private static final Map<String, long[]> SUMS = new TreeMap<>();
     private static final Map<Integer, BitSet> SEEN = new TreeMap<>();
@@ -48,6 +49,7 @@ public final class CountFlights {
             consumer.setInstanceName("counts-" + number);
             consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
             consumer.setAwaitTerminationMillisWhenShutdown(END_MS);
+            consumer.setMqClientApiTimeout(ANSWER_MS);
             consumer.subscribe(arguments[1], "*");
             consumer.registerMessageListener((MessageListenerConcurrently) (messages, context) -> {
                 messages.forEach(CountFlights::add);

@@ -42,6 +42,7 @@ public final class SendFlights {
         DefaultMQProducer producer = new DefaultMQProducer("airlines");
         producer.setNamesrvAddr(arguments[0]);
         producer.setSendMsgTimeout(60_000); // a second try could store a flight twice
+        producer.setMqClientApiTimeout(60_000); // the first flights ask where their topic is, and fail without an answer
         producer.start();
         List<BlockingQueue<Message>> waiting = new ArrayList<>();
         List<Thread> senders = new ArrayList<>();
