@@ -15,7 +15,7 @@ from scripts import maven
 from tests.interop.toolchain import KEPT
 
 SOURCES = Path(__file__).resolve().parent / "gopher"
-PATIENCE_S = 180  # a watchdog: what has not been answered by then never will be
+PATIENCE_S = 240  # a watchdog: what has not been answered by then never will be
 BUILD_S = 570  # a watchdog: a first build compiles the standard library, too
 
 

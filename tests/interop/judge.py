@@ -4,18 +4,22 @@ question."""
 from __future__ import annotations
 
 import random
+import re
 import socket
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.interop.jvm import QUICK, WITHOUT_KEYS, JudgeError, Jvm
+from tests.interop.jvm import PATIENT, QUICK, WITHOUT_KEYS, JudgeError, Jvm
 from tests.interop.toolchain import SOURCES, Toolchain
 from tests.waiting import until
 
-__all__ = ["Files", "Judge", "JudgeError"]
+__all__ = ["TRIES", "UNANSWERED", "Files", "Judge", "JudgeError"]
 
 USUAL_PORT = 10911  # RocketMQ's port, and the one that OrbitMQ's message ids name
+# mqadmin gives each of its questions 3 or 5 s. What it prints has one of these if nobody has answered by then.
+UNANSWERED = re.compile(r"Remoting(Timeout|Connect|SendRequest|TooMuchRequest)Exception")
+TRIES = 5
 # What RocketMQ 4.9's start scripts grant it on Java 17: it unmaps files through the JDK's own classes.
 _OPENED = ("java.nio", "sun.nio.ch", "jdk.internal.ref", "java.lang")
 
@@ -48,7 +52,7 @@ class Judge(Jvm):
         # However full this machine's disk is, the broker must write, and delete nothing by itself.
         properties += ["-Drocketmq.broker.diskSpaceWarningLevelRatio=0.99", "-Dfastjson.parser.safeMode=true"]
         opened = [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENED]
-        command = [tools.java, *QUICK, WITHOUT_KEYS, *opened, *properties, "-cp", tools.class_path, "Judge"]
+        command = [tools.java, *QUICK, PATIENT, WITHOUT_KEYS, *opened, *properties, "-cp", tools.class_path, "Judge"]
         super().__init__(command, folder, log)
 
     @property
@@ -99,13 +103,19 @@ class Judge(Jvm):
         """Of the name server, and of the broker."""
         return f"127.0.0.1:{self._ports['namesPort']}", f"127.0.0.1:{self._ports['port']}"
 
-    def mqadmin(self, *words: str, key: tuple[str, str] | None = None) -> str:
-        """What RocketMQ's admin tool prints. key: an access key and secret key, with which it signs."""
+    def mqadmin(self, *words: str, key: tuple[str, str] | None = None, tries: int = TRIES) -> str:
+        """What RocketMQ's admin tool prints. key: an access key and secret key, with which it signs. tries: how often the
+        command is given at most, until it is answered."""
         tools = self._home / "conf" / "tools.yml"
         if key is not None:
             tools.write_text("accessKey: '{}'\nsecretKey: '{}'\n".format(*key))
         try:
-            return str(self.ask("mqadmin", words=words))
+            said = str(self.ask("mqadmin", words=words))
+            for _ in range(tries - 1):
+                if not UNANSWERED.search(said):
+                    break
+                said = str(self.ask("mqadmin", words=words, again=True))
+            return said
         finally:
             tools.unlink(missing_ok=True)
 

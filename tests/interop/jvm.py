@@ -12,6 +12,8 @@ from typing import Any
 
 PATIENCE_S = 240  # a watchdog: what has not been answered by then never will be
 QUICK = ("-Xms128m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
+# RocketMQ's clients give up on a connection after 3 s, for which a process of a busy machine may stand still.
+PATIENT = "-Dcom.rocketmq.remoting.client.connect.timeout=180000"
 # Otherwise each of a broker's servers generates a key for itself at each start, which takes a second of the processor.
 WITHOUT_KEYS = "-Dtls.server.mode=disabled"
 

@@ -36,7 +36,9 @@ def broker(tmp_path: Path, names: str) -> Iterator[orbitmq.Broker]:
 
 
 def cluster(judge: Judge) -> str:
-    return judge.mqadmin("clusterList", "-n", judge.addresses[0])
+    said = judge.mqadmin("clusterList", "-n", judge.addresses[0])
+    assert "#Cluster Name" in said, said  # or nothing that is missing means anything
+    return said
 
 
 def test_a_topic_of_both(judge: Judge, broker: orbitmq.Broker, names: str) -> None:

@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 
 import orbitmq
+from orbitmq.store import locked_queues
+from orbitmq.store.layout import StoreLayout
 from tests.interop.judge import Judge
 from tests.interop.letters import of_rocketmq
 from tests.interop.ours import SMALL_FILES, broker_on
@@ -102,17 +104,27 @@ def test_deaths(visitor: Judge, broker: orbitmq.Broker) -> None:
         sent = send(broker, 100 * round_, 100)
         kill(broker, actor)
         until(lambda sent=sent: seen.update(came(visitor, "one")) or set(sent) <= seen, f"all after the death of {actor}")  # type: ignore[func-returns-value,misc]
-    visitor.ask("quit", member="one")
+    # Before the member quits: its commits have no answers, so the one at its end is lost if its connection died just before,
+    # and nobody repeats it.
     done = {queue: 100 for queue in range(4)}
-    until(lambda: visitor.committed("orders", "robust") == done, "what the member committed at its end, one-way")
+    until(lambda: visitor.committed("orders", "robust") == done, "what the member commits again and again, one-way")
+    visitor.ask("quit", member="one")
 
 
-def test_in_order(visitor: Judge, broker: orbitmq.Broker) -> None:
+def shares(store: Path) -> list[int]:
+    """How many of the topic's queues each ordered consumer has."""
+    held = locked_queues.load(StoreLayout.at(store)).items()
+    return sorted(Counter(lock.owner for (_, (topic, _)), lock in held if topic == "orders").values())
+
+
+def test_in_order(visitor: Judge, broker: orbitmq.Broker, tmp_path: Path) -> None:
     """Ordered consumers lock their queues: while members come and go, and one process of the broker dies, each queue's messages
     come in order."""
     visitor.ask("join", member="one", topic="orders", group="ordered", tags="*", broadcast=False, ordered=True)
     seen: list[int] = []
     for round_ in range(4):
+        if round_ == 3:  # after which queues go only from "two" to "one"
+            until(lambda: shares(tmp_path / "store") == [2, 2], "each to have two queues")
         sent = send(broker, 100 * round_, 100)
         if round_ == 1:
             visitor.ask("join", member="two", topic="orders", group="ordered", tags="*", broadcast=False, ordered=True)
@@ -120,11 +132,12 @@ def test_in_order(visitor: Judge, broker: orbitmq.Broker) -> None:
             kill(broker, "coordinator")
         if round_ == 3:
             seen += [int(of_rocketmq(each).body) for each in visitor.ask("quit", member="two")]
-        members = ("one", "two") if round_ in (1, 2) else ("one",)
 
-        def all_of(sent: list[str] = sent, members: tuple[str, ...] = members) -> bool:
-            for member in members:
-                seen.extend(map(int, came(visitor, member)))
+        def all_of(sent: list[str] = sent, both: bool = round_ in (1, 2)) -> bool:
+            # While there are two, queues go only from "one" to "two". So what "two" has got now comes behind what "one" has got
+            # a moment later.
+            behind = came(visitor, "two") if both else []
+            seen.extend(map(int, came(visitor, "one") + behind))
             return {int(each) for each in sent} <= set(seen)
 
         until(all_of, f"the messages of round {round_}")

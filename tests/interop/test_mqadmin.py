@@ -19,7 +19,7 @@ import orbitmq
 from tests.interop.judge import Judge
 from tests.interop.letters import Letter, _for_judge
 from tests.interop.ours import SMALL_FILES, broker_on
-from tests.waiting import until
+from tests.waiting import WATCHDOG_S, until
 
 NAME = "judged"
 CLUSTER = "DefaultCluster"
@@ -139,7 +139,7 @@ def test_a_group(judge: Judge, broker: orbitmq.Broker, ours: Tool) -> None:
     with broker.producer() as producer:
         producer.send("orders", b"read")
     with broker.consumer("readers", topics=["orders"], start="earliest") as consumer:
-        assert consumer.poll_batch(1, timeout=10)
+        assert consumer.poll_batch(1, timeout=WATCHDOG_S)
         consumer.commit()
     assert re.search(r"^readers +0 +OFFLINE +.* 0$", ours("consumerProgress"), re.MULTILINE), "among all groups"
     head, line = ours("consumerProgress", "-g", "readers").splitlines()[:2]

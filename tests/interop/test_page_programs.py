@@ -18,7 +18,7 @@ import pytest
 import orbitmq
 from scripts import maven
 from tests.interop import gopher
-from tests.interop.jvm import QUICK
+from tests.interop.jvm import PATIENT, QUICK
 from tests.interop.test_python_client import package  # noqa: F401
 from tests.interop.toolchain import Toolchain
 from tests.test_tidy import ROOT
@@ -63,16 +63,18 @@ def bodies(broker: orbitmq.Broker) -> list[bytes]:
 
 
 def test_java(tools: Toolchain, broker: orbitmq.Broker, tmp_path: Path) -> None:
-    """Java's client gives up what it sends after 3 s, in which a JVM of a busy machine has hardly loaded its classes; and then
-    the program does not end, for a producer's threads live on."""
+    """Java's client gives up what it sends and asks after 3 s, in which a JVM of a busy machine has hardly loaded its classes;
+    and then the program does not end, for a producer's threads live on."""
     text = program("java", broker)
-    started = "producer.start();"
-    assert started in text
-    limits = f"producer.setSendMsgTimeout({1000 * WATCHDOG_S}); producer.setMqClientApiTimeout({1000 * WATCHDOG_S});"
-    patient = text.replace(started, f"{limits} {started}", 1)
-    (tmp_path / "Orders.java").write_text(patient)
+    limits = {"producer": ("SendMsgTimeout", "MqClientApiTimeout"), "consumer": ("MqClientApiTimeout",)}
+    for client, names in limits.items():
+        started = f"{client}.start();"
+        assert started in text
+        calls = [f"{client}.set{name}({1000 * WATCHDOG_S});" for name in names]
+        text = text.replace(started, " ".join([*calls, started]), 1)
+    (tmp_path / "Orders.java").write_text(text)
     logs = ["-Djudge.log=log", "-Drocketmq.client.logRoot=logs"]
-    said = output([tools.java, *QUICK, *logs, "-cp", tools.class_path, "Orders.java"], tmp_path)
+    said = output([tools.java, *QUICK, PATIENT, *logs, "-cp", tools.class_path, "Orders.java"], tmp_path)
     assert said == ["SEND_OK", "hello from Java, keys order-17"]
     assert bodies(broker) == [b"hello from Java"]
 

@@ -187,16 +187,16 @@ def alone(visit: Visit) -> None:
 def again(visit: Visit) -> None:
     """A time that is over, and one that was made shorter."""
     visit.send(b"a", b"b")
-    (a,) = visit.pop("for a short time", 1, poll_ms=LONG_MS, invisible_ms=SOON_MS)
-    (b,) = visit.pop("for a long time", poll_ms=LONG_MS)
-    shorter = visit.change("made shorter", b, SOON_MS)
+    (a,) = visit.pop("for a long time", 1, poll_ms=LONG_MS)  # first: it must not be over before the next pop
+    (b,) = visit.pop("for a short time", poll_ms=LONG_MS, invisible_ms=SOON_MS)
+    shorter = visit.change("made shorter", a, SOON_MS)
     again = visit.gather("both come again", 2)
-    for what, each in (("time that is over", a), ("pop", b), ("change", shorter)):
+    for what, each in (("time that is over", b), ("pop", a), ("change", shorter)):
         visit.ack(f"acknowledge by the receipt of the {what}", each)
     visit.pop("both are in hand")
     visit.ack_all("acknowledge what came again", again)
     visit.pop("nothing is left")
-    visit.change("change by an earlier receipt", a, 60_000)
+    visit.change("change by an earlier receipt", b, 60_000)
 
 
 def in_order(visit: Visit) -> None:

@@ -47,7 +47,7 @@ ADDED = {"UNIQ_KEY", "WAIT", "CLUSTER", "TAGS", "KEYS", "MSG_REGION", "TRACE_ON"
 
 
 def asked(servers: str, **options: str) -> SourceOptions:
-    return parse({"servers": servers, "subscribe": "orders", "columns": ",".join(COLUMNS), "timeout": "10s", **options})
+    return parse({"servers": servers, "subscribe": "orders", "columns": ",".join(COLUMNS), "timeout": "60s", **options})
 
 
 def read(options: SourceOptions) -> Iterator[Letter]:

@@ -55,7 +55,8 @@ import org.apache.rocketmq.remoting.protocol.subscription.SubscriptionGroupConfi
  */
 @SuppressWarnings("deprecation") // nothing else leads to the calls of pop
 public final class Client5 {
-    private static final long PATIENCE_MS = 60_000; // a watchdog: what has not come by then never will
+    private static final long PATIENCE_MS = 180_000; // a watchdog: what has not come by then never will
+    private static final int PATIENT_MS = 60_000; // for one answer; RocketMQ's own 3 to 6 s are too few for a busy machine
 
     private final Map<String, DefaultMQPushConsumer> members = new TreeMap<>();
     private final Map<String, BlockingQueue<MessageExt>> arrivals = new TreeMap<>();
@@ -125,7 +126,11 @@ public final class Client5 {
         producer.setNamesrvAddr(address);
         producer.setInstanceName("client5 " + System.nanoTime()); // each visit is another client
         producer.setTransactionListener(new Ends());
+        producer.setSendMsgTimeout(PATIENT_MS);
+        producer.setMqClientApiTimeout(PATIENT_MS);
         producer.start();
+        // Questions for a topic's queues have 6 s, and no setting changes that.
+        producer.getDefaultMQProducerImpl().getMqClientFactory().getMQAdminImpl().setTimeoutMillis(PATIENT_MS);
         return true;
     }
 
@@ -190,6 +195,7 @@ public final class Client5 {
         consumer.setInstanceName("poll " + System.nanoTime());
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         consumer.subscribe(order.getString("topic"), "*");
+        consumer.setMqClientApiTimeout(PATIENT_MS);
         consumer.start();
         try {
             List<String> found = new ArrayList<>();
@@ -240,6 +246,7 @@ public final class Client5 {
             }
             return ConsumeConcurrentlyStatus.CONSUME_SUCCESS;
         });
+        consumer.setMqClientApiTimeout(PATIENT_MS);
         consumer.start();
         arrivals.put(member, came);
         members.put(member, consumer);

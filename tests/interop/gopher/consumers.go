@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/apache/rocketmq-client-go/v2"
@@ -22,17 +23,23 @@ func selector(told *order) consumer.MessageSelector {
 	return consumer.MessageSelector{}
 }
 
+// Starts a consumer. If the topic's route has not come within 6 s, the start fails, and its consumer is of no more use: then
+// the next one is made.
+func started(start func() error) error {
+	var err error
+	for left := 10; left > 0; left-- {
+		if err = start(); err == nil || !strings.Contains(err.Error(), "route info not found") {
+			break
+		}
+	}
+	return err
+}
+
 // Joins a group as a push consumer. What arrives is kept for take. The first Fails messages are given back.
 func join(told *order) (interface{}, error) {
 	model := consumer.Clustering
 	if told.Broadcast {
 		model = consumer.BroadCasting
-	}
-	made, err := rocketmq.NewPushConsumer(consumer.WithNsResolver(servers(told.Names)), consumer.WithInstance(instance()),
-		consumer.WithGroupName(told.Group), consumer.WithConsumerModel(model), consumer.WithConsumerOrder(told.Orderly),
-		consumer.WithConsumeFromWhere(consumer.ConsumeFromFirstOffset))
-	if err != nil {
-		return nil, err
 	}
 	queue := make(chan shown, 100000)
 	failures := make(chan bool, told.Fails)
@@ -50,15 +57,20 @@ func join(told *order) (interface{}, error) {
 			return consumer.ConsumeSuccess, nil
 		}
 	}
-	if err = made.Subscribe(told.Topic, selector(told), heard); err != nil {
-		return nil, err
-	}
-	if err = made.Start(); err != nil {
-		return nil, err
-	}
 	arrivals[told.Member] = queue
-	closers[told.Member] = made
-	return nil, nil
+	return nil, started(func() error {
+		made, err := rocketmq.NewPushConsumer(consumer.WithNsResolver(servers(told.Names)), consumer.WithInstance(instance()),
+			consumer.WithGroupName(told.Group), consumer.WithConsumerModel(model), consumer.WithConsumerOrder(told.Orderly),
+			consumer.WithConsumeFromWhere(consumer.ConsumeFromFirstOffset))
+		if err != nil {
+			return err
+		}
+		if err = made.Subscribe(told.Topic, selector(told), heard); err != nil {
+			return err
+		}
+		closers[told.Member] = made
+		return made.Start()
+	})
 }
 
 // So many messages that have arrived, in their order.
@@ -89,15 +101,20 @@ func came(told *order) (interface{}, error) {
 }
 
 func puller(told *order) (rocketmq.PullConsumer, error) {
-	made, err := rocketmq.NewPullConsumer(consumer.WithNsResolver(servers(told.Names)), consumer.WithInstance(instance()),
-		consumer.WithGroupName(told.Group), consumer.WithConsumeFromWhere(consumer.ConsumeFromFirstOffset))
-	if err != nil {
-		return nil, err
-	}
-	if err = made.Subscribe(told.Topic, selector(told)); err != nil {
-		return nil, err
-	}
-	return made, made.Start()
+	var made rocketmq.PullConsumer
+	err := started(func() error {
+		var err error
+		made, err = rocketmq.NewPullConsumer(consumer.WithNsResolver(servers(told.Names)), consumer.WithInstance(instance()),
+			consumer.WithGroupName(told.Group), consumer.WithConsumeFromWhere(consumer.ConsumeFromFirstOffset))
+		if err != nil {
+			return err
+		}
+		if err = made.Subscribe(told.Topic, selector(told)); err != nil {
+			return err
+		}
+		return made.Start()
+	})
+	return made, err
 }
 
 // Messages of one queue, from an offset on, without the group's offsets.
@@ -125,13 +142,13 @@ func pull(told *order) (interface{}, error) {
 	return found, nil
 }
 
-// Messages of the group's queues, acknowledged; its offsets are committed.
+// Messages of the group's queues, acknowledged; its offsets are committed, one-way. The consumer stays until it leaves.
 func poll(told *order) (interface{}, error) {
 	made, err := puller(told)
 	if err != nil {
 		return nil, err
 	}
-	defer made.Shutdown()
+	closers[told.Member] = made
 	found := []shown{}
 	for late := time.Now().Add(patienceSeconds * time.Second); len(found) < told.Count; {
 		request, err := made.Poll(context.Background(), time.Second)

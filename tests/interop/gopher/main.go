@@ -13,7 +13,7 @@ import (
 )
 
 // What has not come by then never will.
-const patienceSeconds = 60
+const patienceSeconds = 180
 
 // An order; each operation has its own of these fields.
 type order struct {

@@ -27,6 +27,7 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.Function;
 import org.apache.rocketmq.broker.BrokerController;
+import org.apache.rocketmq.client.ClientConfig;
 import org.apache.rocketmq.client.consumer.DefaultLitePullConsumer;
 import org.apache.rocketmq.client.consumer.DefaultMQPullConsumer;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
@@ -39,6 +40,7 @@ import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerOrderly;
 import org.apache.rocketmq.client.exception.MQBrokerException;
 import org.apache.rocketmq.client.exception.MQClientException;
+import org.apache.rocketmq.client.impl.MQClientManager;
 import org.apache.rocketmq.client.impl.factory.MQClientInstance;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
 import org.apache.rocketmq.client.producer.LocalTransactionState;
@@ -78,8 +80,10 @@ import org.apache.rocketmq.tools.command.MQAdminStartup;
 @SuppressWarnings("deprecation")
 public final class Judge {
     private static final String BROKER = "judged";
-    private static final int PATIENT_MS = 20_000; // for one answer; RocketMQ's own 3 s are too few for a busy machine
-    private static final long PATIENCE_S = 60; // a watchdog: what has not come by then never will
+    static final int PATIENT_MS = 60_000; // for one answer; RocketMQ's own 3 to 10 s are too few for a busy machine
+    private static final long PATIENCE_S = 180; // a watchdog: what has not come by then never will
+    private static final long PAUSE_MS = 100;
+    private static final long NO_ANSWER = -2; // as an offset, by RocketMQ's client
 
     private NamesrvController names;
     private String namesAddress;
@@ -126,7 +130,7 @@ public final class Judge {
             case "leave":
                 return leave();
             case "mqadmin":
-                return mqadmin(order.getJSONArray("words"));
+                return mqadmin(order.getJSONArray("words"), order.getBooleanValue("again"));
             case "poll":
                 return poll(topic, order.getIntValue("count"));
             case "create":
@@ -242,7 +246,9 @@ public final class Judge {
             admin.setInstanceName(Signed.name());
         }
         admin.setNamesrvAddr(namesAddress);
+        admin.setMqClientApiTimeout(PATIENT_MS);
         admin.start();
+        bePatient(admin);
         createGroup(consumer.getConsumerGroup());
         return brokerAddress;
     }
@@ -257,8 +263,24 @@ public final class Judge {
         consumer = new DefaultMQPullConsumer("judge-consumer");
         consumer.setNamesrvAddr(names);
         consumer.setMqClientApiTimeout(PATIENT_MS);
+        consumer.setConsumerPullTimeoutMillis(PATIENT_MS);
         consumer.setVipChannelEnabled(vip);
         consumer.start();
+        bePatient(consumer);
+    }
+
+    /** Questions for routes, for offsets and for messages by their ids have 6 s, and no setting changes that. The client has
+     *  been started: before, there is nothing that has the limit. */
+    private static void bePatient(ClientConfig client) {
+        MQClientManager.getInstance().getOrCreateMQClientInstance(client).getMQAdminImpl().setTimeoutMillis(PATIENT_MS);
+    }
+
+    /** Its start asks for routes, and fails for want of an answer. What it could not give back it sends to its group's retries,
+     *  by a producer of its own: whoever does not wait for the answer sends it twice. */
+    static void startMember(DefaultMQPushConsumer member) throws MQClientException {
+        member.setMqClientApiTimeout(PATIENT_MS);
+        member.start();
+        member.getDefaultMQPushConsumerImpl().getmQClientFactory().getDefaultMQProducer().setSendMsgTimeout(PATIENT_MS);
     }
 
     /** A client of a broker that runs elsewhere, found by this name server's address. vip: it uses the VIP channel. */
@@ -275,8 +297,11 @@ public final class Judge {
         return null;
     }
 
-    /** What the admin tool prints for this command line, its errors included. */
-    private Object mqadmin(JSONArray words) throws Exception {
+    /** What the admin tool prints for this command line, its errors included. again: the last command line, once more. */
+    private Object mqadmin(JSONArray words, boolean again) throws Exception {
+        if (again) {
+            Tool.forget();
+        }
         ByteArrayOutputStream said = new ByteArrayOutputStream();
         PrintStream out = System.out;
         PrintStream error = System.err;
@@ -292,6 +317,13 @@ public final class Judge {
         return said.toString("UTF-8");
     }
 
+    /** Some commands keep a client that they have shut down, which does not start again. */
+    private static final class Tool extends MQAdminStartup {
+        static void forget() {
+            subCommandList.clear(); // the tool fills it at each call
+        }
+    }
+
     /** Where clients look for the broker. */
     private String names() {
         return visited == null ? namesAddress : visited;
@@ -304,7 +336,9 @@ public final class Judge {
         DefaultLitePullConsumer lite = new DefaultLitePullConsumer("judge-lite");
         lite.setNamesrvAddr(visited);
         lite.setAutoCommit(false);
+        lite.setMqClientApiTimeout(PATIENT_MS);
         lite.start();
+        bePatient(lite);
         try {
             Collection<MessageQueue> queues = lite.fetchMessageQueues(topic);
             lite.assign(queues);
@@ -407,6 +441,12 @@ public final class Judge {
         MQClientInstance client = consumer.getDefaultMQPullConsumerImpl().getRebalanceImpl().getmQClientFactory();
         client.updateTopicRouteInfoFromNameServer(topic);
         client.sendHeartbeatToAllBrokerWithLock();
+        long last = System.nanoTime() + TimeUnit.SECONDS.toNanos(PATIENCE_S);
+        // A heartbeat has 3 s, and does not tell that it came to nothing.
+        while (client.findBrokerVersion(BROKER, brokerAddress) == 0 && System.nanoTime() < last) {
+            Thread.sleep(PAUSE_MS);
+            client.sendHeartbeatToAllBrokerWithLock();
+        }
         for (Object text : filters) {
             List<Long> passed = new ArrayList<>();
             try {
@@ -540,6 +580,7 @@ public final class Judge {
     private Object transact(String topic, JSONArray letters, String group, String end) throws Exception {
         TransactionMQProducer sender = transactions(group, message -> state("open"), end);
         sender.start();
+        bePatient(sender);
         try {
             for (int i = 0; i < letters.size(); i++) {
                 SendResult result = sender.sendMessageInTransaction(message(topic, letters.getJSONObject(i)), null);
@@ -633,7 +674,7 @@ public final class Judge {
             context.setDelayLevelWhenNextConsume(level);
             return ConsumeConcurrentlyStatus.RECONSUME_LATER;
         });
-        member.start();
+        startMember(member);
         List<Object> found = new ArrayList<>();
         try {
             while (found.size() < count) {
@@ -680,7 +721,7 @@ public final class Judge {
                 return failing ? ConsumeConcurrentlyStatus.RECONSUME_LATER : ConsumeConcurrentlyStatus.CONSUME_SUCCESS;
             });
         }
-        member.start();
+        startMember(member);
         members.put(name, member);
         arrivals.put(name, came);
         return null;
@@ -731,7 +772,7 @@ public final class Judge {
             }
             return ConsumeConcurrentlyStatus.CONSUME_SUCCESS;
         });
-        member.start();
+        startMember(member);
         members.put(name, member);
         arrivals.put(name, came);
         repliers.put(name, replier);
@@ -765,13 +806,24 @@ public final class Judge {
         Map<Integer, Long> found = new TreeMap<>();
         try {
             for (MessageQueue queue : queues(topic)) {
-                long offset = member.fetchConsumeOffset(queue, true);
+                long offset = offset(member, queue);
                 if (offset >= 0) {
                     found.put(queue.getQueueId(), offset);
                 }
             }
         } finally {
             member.shutdown();
+        }
+        return found;
+    }
+
+    /** Negative: the group has none there. The question has 5 s, and is asked again if nobody has answered. */
+    private static long offset(DefaultMQPullConsumer member, MessageQueue queue) throws Exception {
+        long end = System.nanoTime() + TimeUnit.SECONDS.toNanos(PATIENCE_S);
+        long found = member.fetchConsumeOffset(queue, true);
+        for (; found == NO_ANSWER; found = member.fetchConsumeOffset(queue, true)) {
+            require(System.nanoTime() < end, "to ask for the offset in " + queue);
+            Thread.sleep(PAUSE_MS);
         }
         return found;
     }

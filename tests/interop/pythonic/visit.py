@@ -8,7 +8,8 @@ import threading
 
 sys.path.insert(0, sys.argv[1])
 
-from rocketmq.client import Message, Producer, PushConsumer, RecvMessage
+from rocketmq.client import Message, Producer, PushConsumer, RecvMessage, SendResult
+from rocketmq.exceptions import RocketMQException
 
 
 def show(kind: str, **said: object) -> None:
@@ -25,6 +26,16 @@ def sent(topic: str, body: str) -> Message:
     return message
 
 
+def send(producer: Producer, message: Message) -> SendResult:
+    """Again if it fails: the client waits a few seconds for the topic's route, whatever patience it is told to have."""
+    for _ in range(9):
+        try:
+            return producer.send_sync(message)
+        except RocketMQException as error:
+            print(error, file=sys.stderr)
+    return producer.send_sync(message)
+
+
 def text(value: object) -> object:
     return value.decode() if isinstance(value, bytes) else value
 
@@ -34,8 +45,9 @@ def came(message: RecvMessage) -> None:
     show("came", queue=message.queue_id, offset=message.queue_offset, **{name: text(value) for name, value in told.items()})
 
 
+PATIENT_MS = 240_000  # for one answer; the client's own 3 s are too few for a busy machine: it would store a message twice
 _, _, names, topic, group, *bodies = sys.argv
-producer = Producer(group)
+producer = Producer(group, timeout=PATIENT_MS)
 producer.set_namesrv_addr(names)
 producer.start()
 for number, body in enumerate(bodies):
@@ -43,7 +55,7 @@ for number, body in enumerate(bodies):
     if number % 2:
         producer.send_oneway(message)
     else:
-        result = producer.send_sync(message)
+        result = send(producer, message)
         show("sent", status=int(result.status), offset=result.offset)
 consumer = PushConsumer(group)
 consumer.set_namesrv_addr(names)

@@ -4,7 +4,17 @@
 
 const { createRequire } = require('module');
 const [, , folder, nameSrv, topic, group, ...bodies] = process.argv;
-const { Consumer, Message, Producer } = createRequire(`${folder}/`)('ali-ons');
+const from = createRequire(`${folder}/`);
+const { Consumer, Message, Producer } = from('ali-ons');
+
+// It waits 3 s for most answers, which are too few for a busy machine: then it sends once more what is stored, and if it could
+// not learn at once who shares the topic, it consumes nothing. No option is for all of them.
+const PATIENT_MS = 240_000;
+const calls = from('ali-ons/lib/remoting_client').prototype;
+const { invoke } = calls;
+calls.invoke = function patient(address, command) {
+  return invoke.call(this, address, command, PATIENT_MS);
+};
 
 const show = (kind, said) => process.stdout.write(`${JSON.stringify({ kind, ...said })}\n`);
 const logger = { info() {}, debug() {}, warn() {}, error: (...said) => console.error(...said) };
