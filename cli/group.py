@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
@@ -148,7 +147,7 @@ def delete(group: GroupName, yes: Yes = False, name: Name = None, store: Store =
 def _watched(look: Callable[[], list[GroupStatus]]) -> tuple[list[GroupStatus], Callable[[str], float]]:
     """What is there now, and how fast each group has committed in the moment before."""
     before, began = {each.name: _committed(each) for each in look()}, time.monotonic()
-    threading.Event().wait(RATE_S)  # nobody sets it: it is a pause that Ctrl-C ends
+    time.sleep(RATE_S)
     now, passed = look(), time.monotonic() - began
     moved = {each.name: max(0, _committed(each) - before.get(each.name, _committed(each))) for each in now}
     return now, lambda name: moved[name] / passed

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import threading
+import time
 from collections.abc import Callable
 from dataclasses import asdict
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.live import Live
@@ -35,7 +35,6 @@ def status(
 
     This costs the broker nothing: the numbers are in shared memory.
     """
-    wait = threading.Event().wait  # nobody sets it: it is a pause that Ctrl-C ends
     try:
         connected = orbitmq.connect(name, store=store)
     except BrokerNotRunning:
@@ -48,12 +47,12 @@ def status(
 
         try:
             if as_json:
-                _print_json(look, wait, interval, watch)
+                _print_json(look, interval, watch)
             elif watch:
-                _watch(look, wait, interval, queues)
+                _watch(look, interval, queues)
             else:
                 before = look()
-                wait(RATE_S)
+                time.sleep(RATE_S)
                 now = look()
                 out.print(whole_picture(Between(before, now), queues))
                 _end_as(now)
@@ -68,32 +67,32 @@ def _end_as(look: Look) -> None:
         raise typer.Exit(code)
 
 
-def _watch(look: Callable[[], Look], wait: Callable[[float], Any], interval: float, queues: bool) -> None:
+def _watch(look: Callable[[], Look], interval: float, queues: bool) -> None:
     before = look()
-    wait(RATE_S)
+    time.sleep(RATE_S)
     if not out.is_terminal:
         while True:
             now = look()
             out.print(whole_picture(Between(before, now), queues), "")
             before = now
-            wait(interval)
+            time.sleep(interval)
     with Live(console=out, auto_refresh=False, screen=True, vertical_overflow="crop") as live:
         try:
             while True:
                 now = look()
                 live.update(whole_picture(Between(before, now), queues), refresh=True)
                 before = now
-                wait(interval)
+                time.sleep(interval)
         except BrokerStopped:
             live.stop()
             raise
 
 
-def _print_json(look: Callable[[], Look], wait: Callable[[float], Any], interval: float, watch: bool) -> None:
+def _print_json(look: Callable[[], Look], interval: float, watch: bool) -> None:
     while True:
         now = look()
         print(json.dumps({**asdict(now.status), "health": str(now.status.health)}), flush=True)
         if not watch:
             _end_as(now)
             return
-        wait(interval)
+        time.sleep(interval)

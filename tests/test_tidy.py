@@ -276,7 +276,9 @@ NAPS = {
     "actors/reput.py": "until a coordinator answers",
     "actors/dispatcher.py": "until it may open files again",
     "client/redrive.py": "until what a killed process had sent is in the log and the index",
+    # An Event would do, but Ctrl-C in the middle of its wait, which is Python, may end in "release unlocked lock".
     "cli/group.py": "the time over which a rate is measured",
+    "cli/status.py": "the time over which a rate is measured, or between two pictures",
     "actors/ground.py": "until a predecessor's lock is free",
     "shm/folder_lock.py": "until whoever holds it lets go",
     "spark/servers/failures.py": "until a name server or broker is back",
