@@ -94,7 +94,6 @@ TESTED_BY: dict[str, str] = {
     "cli/main.py": "tests/cli/test_spelling.py",
     "cli/reading.py": "tests/cli/test_commands.py",
     "cli/sending.py": "tests/cli/test_commands.py",
-    "cli/status.py": "tests/cli/test_answers_for_scripts.py",
     "cli/topic.py": "tests/cli/test_commands.py",
     "cli/tree.py": "tests/cli/test_starter.py",
     "cli/web/application.py": "tests/cli/test_web_console.py",

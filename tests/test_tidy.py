@@ -298,7 +298,7 @@ NAPS = {
 # Also polls and waits of nothing.
 SLEEPS = {
     ".py": r"\btime\.sleep\(|\bfrom time import .*\bsleep\b|\b(?:asyncio|anyio|trio)\.sleep\((?!0\))"
-    r"|\bpoll\(\)\.poll\(|\bselect\(\[\], \[\], \[\],|\bEvent\(\)\.wait\([^)]",
+    r"|\bpoll\(\)\.poll\(|\bselect\(\[\], \[\], \[\],|\bEvent\(\)\.wait(?!\(\))",
     ".c": r"\b(?:usleep|nanosleep|sleep)\(",
 }
 

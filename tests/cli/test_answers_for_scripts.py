@@ -4,17 +4,13 @@ read-only, or damaged."""
 from __future__ import annotations
 
 import json
-import signal
 from pathlib import Path
 
 import pytest
 
 import orbitmq
-from orbitmq.cli.looks import Look
-from orbitmq.cli.status import _watch
 from orbitmq.errors import NoPermission
 from tests.actors.test_retention_tree import old_store
-from tests.cli.made_status import status
 from tests.cli.test_config import Run, run
 from tests.trees import small_broker
 
@@ -125,17 +121,3 @@ def test_a_group_gets_past_its_last_damaged_message(run: Run, tmp_path: Path, pl
         assert (again.returncode, again.stdout) == (0, "") and "skipped" not in again.stderr
     finally:
         run("down")
-
-
-def test_ctrl_c_ends_a_pause_wherever_it_comes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Goal: it is a KeyboardInterrupt at every instant, also while the pause begins. Method: a timer of 5 to 44 µs, so that
-    some signals come right then; a short pause, because one that comes just before it waits for its end."""
-    monkeypatch.setattr("orbitmq.cli.status.RATE_S", 0.01)
-    look, previous = Look(status()), signal.signal(signal.SIGALRM, signal.default_int_handler)
-    try:
-        for turn in range(2000):
-            with pytest.raises(KeyboardInterrupt):
-                signal.setitimer(signal.ITIMER_REAL, (5 + turn % 40) / 1e6)
-                _watch(lambda: look, 1.0, queues=False)
-    finally:
-        signal.signal(signal.SIGALRM, previous)
