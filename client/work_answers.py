@@ -49,11 +49,12 @@ class Answers:
         """make_room: waits until the broker has applied some. told: the program is to hear of refusals. text: why one is
         nacked; work_ring.h says how it travels."""
         lone = hand_outs[0] if len(hand_outs) == 1 else None
-        for slot, opening, first, count in ((lone.slot, lone.opening, lone.offset, 1),) if lone else self._ranges(hand_outs):
+        one = ((lone.slot, lone.opening, lone.offset, 1, lone.delivery),) if lone else ()
+        for slot, opening, first, count, tries in one or self._ranges(hand_outs):
             while not (  # all of it or nothing: whoever waits for room may be interrupted
-                lib.work_link_nack(self._link, slot, opening, first, time_ms, text, len(text))
+                lib.work_link_nack(self._link, slot, opening, first, tries, time_ms, text, len(text))
                 if text
-                else lib.work_link_answer(self._link, kind, slot, opening, first, count, time_ms)
+                else lib.work_link_answer(self._link, kind, slot, opening, first, count, tries, time_ms)
             ):
                 lib.work_link_publish(self._link)
                 make_room()
@@ -61,18 +62,18 @@ class Answers:
             self._sent.append((self.target, tuple(hand_outs)))
         lib.work_link_publish(self._link)
 
-    def put_off(self, slot: int, opening: int, offset: int, time_ms: int, make_room: Callable[[], None]) -> None:
+    def put_off(self, slot: int, opening: int, offset: int, tries: int, time_ms: int, make_room: Callable[[], None]) -> None:
         """A message that cannot be read: it comes again after a time, and takes no room in our hands until then."""
-        while not lib.work_link_answer(self._link, lib.WORK_NACK, slot, opening, offset, 1, time_ms):
+        while not lib.work_link_answer(self._link, lib.WORK_NACK, slot, opening, offset, 1, tries, time_ms):
             lib.work_link_publish(self._link)
             make_room()
         lib.work_link_publish(self._link)
 
-    def pass_over(self, slot: int, opening: int, first: int, count: int) -> None:
+    def pass_over(self, slot: int, opening: int, first: int, count: int, tries: int) -> None:
         """Places without a message, which nobody can do: they count as done."""
         while count > 0:
             part = min(count, self._range_max)
-            if not lib.work_link_answer(self._link, lib.WORK_ACK, slot, opening, first, part, 0):
+            if not lib.work_link_answer(self._link, lib.WORK_ACK, slot, opening, first, part, tries, 0):
                 return  # they come again
             first, count = first + part, count - part
         lib.work_link_publish(self._link)
@@ -82,10 +83,10 @@ class Answers:
         while self._sent and self._sent[0][0] <= applied:
             self._sent.popleft()
 
-    def refused(self, slot: int, opening: int, first: int, count: int) -> list[HandOut]:
+    def refused(self, slot: int, opening: int, first: int, count: int, tries: int) -> list[HandOut]:
         """The hand-outs of these answers that the broker did not accept."""
         named = range(first, first + count)
-        sent = (each for _, hand_outs in self._sent for each in hand_outs)
+        sent = (each for _, hand_outs in self._sent for each in hand_outs if each.delivery == tries)
         return [each for each in sent if each.slot == slot and each.opening == opening and each.offset in named]
 
     def unapplied(self) -> list[HandOut]:
@@ -99,14 +100,16 @@ class Answers:
         again = "call settled() again, which is safe; look with `orbitmq status` whether the dispatcher runs"
         return TimedOut(text, hint=again, timeout=timeout)
 
-    def _ranges(self, hand_outs: Sequence[HandOut]) -> Iterator[tuple[int, int, int, int]]:
-        """(queue slot, its opening, first, count), of messages that follow each other."""
+    def _ranges(self, hand_outs: Sequence[HandOut]) -> Iterator[tuple[int, int, int, int, int]]:
+        """(queue slot, its opening, first, count, delivery), of messages that follow each other."""
         most, one = self._range_max, hand_outs[0]
-        slot, opening, first, end = one.slot, one.opening, one.offset, one.offset
+        alike, first, end = (one.slot, one.opening, one.delivery), one.offset, one.offset
         for each in hand_outs:
-            if each.offset == end and each.slot == slot and each.opening == opening and end - first < most:
+            if each.offset == end and (each.slot, each.opening, each.delivery) == alike and end - first < most:
                 end += 1
                 continue
-            yield slot, opening, first, end - first
-            slot, opening, first, end = each.slot, each.opening, each.offset, each.offset + 1
-        yield slot, opening, first, end - first
+            slot, opening, tries = alike
+            yield slot, opening, first, end - first, tries
+            alike, first, end = (each.slot, each.opening, each.delivery), each.offset, each.offset + 1
+        slot, opening, tries = alike
+        yield slot, opening, first, end - first, tries

@@ -280,7 +280,8 @@ class WorkSession:
                     given = (record.tries, record.time_ms / 1000)
                     self._records.append((record.queue, record.opening, int(record.first), record.count, *given))
                 elif record.kind == lib.WORK_REFUSED:
-                    self._refused.add(self._answers.refused(record.queue, record.opening, int(record.first), record.count))
+                    named = (record.queue, record.opening, int(record.first), record.count, record.tries)
+                    self._refused.add(self._answers.refused(*named))
         self._answers.prune(applied)
 
     def _fill(self, most: int) -> None:
@@ -302,18 +303,18 @@ class WorkSession:
                 if not lib.work_link_alive(self._line.link):  # the next broker's recovery may be making the files anew
                     raise self._gone("read messages") from error
                 self._damaged = error
-                self._answers.put_off(slot, opening, at, round(self.settings.visibility * 1000), self._make_room)
+                self._answers.put_off(slot, opening, at, tries, round(self.settings.visibility * 1000), self._make_room)
                 if at + 1 < end:
                     self._records.appendleft((slot, opening, at + 1, end - at - 1, tries, deadline))
                 return
             for message in messages:
                 offset = message.offset
                 if offset != at:
-                    self._answers.pass_over(slot, opening, at, offset - at)
+                    self._answers.pass_over(slot, opening, at, offset - at, tries)
                 self._ready.append(HandOut(message, tries, deadline, slot, opening, offset, self._life))
                 at = offset + 1
             if not messages:  # no messages stand there, or retention has removed them
-                self._answers.pass_over(slot, opening, at, end - at)
+                self._answers.pass_over(slot, opening, at, end - at, tries)
                 return
 
     def _cursor(self, slot: int) -> int:

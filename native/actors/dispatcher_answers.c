@@ -17,7 +17,8 @@ static void refuse(struct work_worker *worker, struct session_map *map, const st
     worker->lapsed -= count < worker->lapsed ? count : worker->lapsed;
     const uint32_t capacity = map->shape.work_capacity;
     map->parts.hand_outs->record[worker->tail & (capacity - 1)] =
-        (struct work_record){.first = first, .queue = answer->queue, .count = count, .kind = WORK_REFUSED, .opening = answer->opening};
+        (struct work_record){.first = first, .queue = answer->queue, .count = count, .kind = WORK_REFUSED, .tries = answer->tries,
+                             .opening = answer->opening};
     worker->tail++;
 }
 
@@ -41,6 +42,8 @@ static bool apply_one(struct work_queue *queue, uint64_t offset, const struct wo
     if (work_state_of(word) != WORK_HELD)
         return again && may_have_made((enum work_kind)answer->kind, word);
     const uint32_t tries = work_tries(word);
+    if (tries != (answer->tries < WORK_TRIES_MAX ? answer->tries : WORK_TRIES_MAX))
+        return false; /* it came too late, and the session has the message once more */
     switch ((enum work_kind)answer->kind) {
     case WORK_ACK:
         work_store(queue, offset, work_word(WORK_DONE, tries, worker->slot, worker->epoch, 0));

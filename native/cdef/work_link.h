@@ -17,8 +17,10 @@ struct work_link {
 struct work_link *work_link_open(uintptr_t session, uintptr_t control, uintptr_t wake, int supervisor, const struct session_shape *shape);
 void work_link_close(struct work_link *link);
 uint32_t work_link_take(struct work_link *link, struct work_record *records, uint32_t most);
-bool work_link_answer(struct work_link *link, uint32_t kind, uint32_t queue, uint32_t opening, uint64_t first, uint32_t count, uint64_t time_ms);
-bool work_link_nack(struct work_link *link, uint32_t queue, uint32_t opening, uint64_t offset, uint64_t time_ms, const uint8_t *text, uint32_t size);
+bool work_link_answer(struct work_link *link, uint32_t kind, uint32_t queue, uint32_t opening, uint64_t first, uint32_t count, uint32_t tries,
+                      uint64_t time_ms);
+bool work_link_nack(struct work_link *link, uint32_t queue, uint32_t opening, uint64_t offset, uint32_t tries, uint64_t time_ms, const uint8_t *text,
+                    uint32_t size);
 void work_link_want(struct work_link *link, uint32_t most);
 void work_link_publish(struct work_link *link);
 void work_link_tell(struct work_link *link);

@@ -44,12 +44,14 @@ uint32_t work_link_take(struct work_link *link, struct work_record *records, uin
 
 uint64_t work_link_applied(const struct work_link *link) { return work_ring_head(link->parts.answers); }
 
-bool work_link_answer(struct work_link *link, uint32_t kind, uint32_t queue, uint32_t opening, uint64_t first, uint32_t count, uint64_t time_ms)
+bool work_link_answer(struct work_link *link, uint32_t kind, uint32_t queue, uint32_t opening, uint64_t first, uint32_t count, uint32_t tries,
+                      uint64_t time_ms)
 {
     if (link->answered - work_link_applied(link) >= link->capacity)
         return false;
     link->parts.answers->record[link->answered & (link->capacity - 1)] =
-        (struct work_record){.first = first, .queue = queue, .count = count, .kind = (uint16_t)kind, .opening = opening, .time_ms = time_ms};
+        (struct work_record){.first = first, .queue = queue, .count = count, .kind = (uint16_t)kind, .tries = (uint16_t)tries,
+                             .opening = opening, .time_ms = time_ms};
     link->answered++;
     link->acked += kind == WORK_ACK ? count : 0;
     link->pressing |= kind != WORK_ACK;
@@ -57,7 +59,8 @@ bool work_link_answer(struct work_link *link, uint32_t kind, uint32_t queue, uin
     return true;
 }
 
-bool work_link_nack(struct work_link *link, uint32_t queue, uint32_t opening, uint64_t offset, uint64_t time_ms, const uint8_t *text, uint32_t size)
+bool work_link_nack(struct work_link *link, uint32_t queue, uint32_t opening, uint64_t offset, uint32_t tries, uint64_t time_ms, const uint8_t *text,
+                    uint32_t size)
 {
     assert(size <= WORK_TEXT_MAX);
     const uint32_t pieces = (size + WORK_TEXT_PIECE - 1) / WORK_TEXT_PIECE;
@@ -69,7 +72,7 @@ bool work_link_nack(struct work_link *link, uint32_t queue, uint32_t opening, ui
             work_text_put(text + at, left < WORK_TEXT_PIECE ? left : WORK_TEXT_PIECE);
         CRASH_POINT("work_link_texted");
     }
-    return work_link_answer(link, WORK_NACK, queue, opening, offset, 1, time_ms);
+    return work_link_answer(link, WORK_NACK, queue, opening, offset, 1, tries, time_ms);
 }
 
 void work_link_tell(struct work_link *link)

@@ -37,11 +37,13 @@ void work_link_close(struct work_link *link);
 /* Takes up to `most` records. Their room is given back at once. */
 uint32_t work_link_take(struct work_link *link, struct work_record *records, uint32_t most);
 
-/* Puts an answer into the ring. opening: of the hand-out. False: it is full until the dispatcher has taken some. */
-bool work_link_answer(struct work_link *link, uint32_t kind, uint32_t queue, uint32_t opening, uint64_t first, uint32_t count, uint64_t time_ms);
+/* Puts an answer into the ring. opening, tries: of the hand-out. False: it is full until the dispatcher has taken some. */
+bool work_link_answer(struct work_link *link, uint32_t kind, uint32_t queue, uint32_t opening, uint64_t first, uint32_t count, uint32_t tries,
+                      uint64_t time_ms);
 
 /* Puts the text why a message was not done, at most WORK_TEXT_MAX bytes, and the nack, both or neither. False: it is too full for them. */
-bool work_link_nack(struct work_link *link, uint32_t queue, uint32_t opening, uint64_t offset, uint64_t time_ms, const uint8_t *text, uint32_t size);
+bool work_link_nack(struct work_link *link, uint32_t queue, uint32_t opening, uint64_t offset, uint32_t tries, uint64_t time_ms, const uint8_t *text,
+                    uint32_t size);
 
 /* The dispatcher may take the answers so far. It is rung for them if somebody waits for what they change; else it finds them when it is
  * rung for later ones, or BELL_LIMIT_NS after it fell asleep. */

@@ -153,7 +153,7 @@ static void lapse(struct pop_link *link, uint64_t now)
     struct pop_lease lease;
     for (uint32_t position = 0; pop_leases_lapsed(&link->leases, now, &position, &lease);) {
         CRASH_POINT("gateway_pop_lapsed");
-        pop_link_answer(link, lease.repeats ? WORK_GIVE_BACK : WORK_NACK, lease.slot, lease.opening, lease.offset, 1, 0, NULL);
+        pop_link_answer(link, lease.repeats ? WORK_GIVE_BACK : WORK_NACK, lease.slot, lease.opening, lease.offset, 1, lease.tries, 0, NULL);
     }
 }
 

@@ -48,7 +48,7 @@ struct pop_promise {
 /* What the dispatcher is told; the n-th of a link is the n-th record of its ring. */
 struct pop_answer {
     uint64_t first, time_ms;
-    uint32_t kind, slot, opening, count;
+    uint32_t kind, slot, opening, count, tries;
     struct pop_promise *promise; /* NULL: nobody waits for it */
 };
 
@@ -133,7 +133,7 @@ void pop_link_free(struct pop_link *link);
 bool pop_link_take(struct gateway *gateway, struct pop_link *link);
 /* Tells the dispatcher something about messages. False: no memory; it is tried again where that matters. */
 bool pop_link_answer(struct pop_link *link, enum work_kind kind, uint32_t slot, uint32_t opening, uint64_t first, uint32_t count,
-                     uint64_t time_ms, struct pop_promise *promise);
+                     uint32_t tries, uint64_t time_ms, struct pop_promise *promise);
 /* Puts answers into the ring, and tells the dispatcher how many messages the link wants. */
 void pop_link_put(struct pop_link *link);
 /* Tells clients whose acknowledgements the dispatcher has applied. Returns how many. */

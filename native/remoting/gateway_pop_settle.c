@@ -110,7 +110,7 @@ static struct pop_lease *find(const struct gateway *gateway, const struct receip
 /* False: it could not be noted. */
 static bool settle(struct pop_link *link, struct pop_lease *lease, struct pop_promise *promise)
 {
-    if (!pop_link_answer(link, WORK_ACK, lease->slot, lease->opening, lease->offset, 1, 0, promise))
+    if (!pop_link_answer(link, WORK_ACK, lease->slot, lease->opening, lease->offset, 1, lease->tries, 0, promise))
         return false;
     pop_leases_remove(&link->leases, lease);
     link->used_ms = clock_ms();
@@ -166,7 +166,7 @@ enum gateway_served gateway_pop_change(struct gateway *gateway, const struct gat
     const int64_t moment = pop_moment(gateway);
     pop_leases_move(&link->leases, lease, now + (uint64_t)invisible + 3); /* so the wall clock has passed the receipt's moment, too */
     if (lease->held_ms < lease->until_ms + POP_MARGIN_MS) {
-        pop_link_answer(link, WORK_EXTEND, lease->slot, lease->opening, lease->offset, 1, POP_HELD_MS, NULL);
+        pop_link_answer(link, WORK_EXTEND, lease->slot, lease->opening, lease->offset, 1, lease->tries, POP_HELD_MS, NULL);
         lease->held_ms = now + POP_HELD_MS;
     }
     link->used_ms = now;

@@ -66,7 +66,7 @@ static void forget(struct pop_link *link, const struct work_record *record)
 {
     for (uint32_t i = 0; i < record->count; i++) {
         struct pop_lease *const lease = pop_leases_find(&link->leases, record->queue, record->first + i);
-        if (lease && lease->opening == record->opening)
+        if (lease && lease->opening == record->opening && lease->tries == record->tries)
             pop_leases_remove(&link->leases, lease);
     }
 }
@@ -112,7 +112,7 @@ static bool make_room(struct pop_link *link)
 }
 
 bool pop_link_answer(struct pop_link *link, enum work_kind kind, uint32_t slot, uint32_t opening, uint64_t first, uint32_t count,
-                     uint64_t time_ms, struct pop_promise *promise)
+                     uint32_t tries, uint64_t time_ms, struct pop_promise *promise)
 {
     const uint32_t most = link->work->capacity / 4; /* of one record */
     for (uint32_t part; count; first += part, count -= part) {
@@ -120,7 +120,7 @@ bool pop_link_answer(struct pop_link *link, enum work_kind kind, uint32_t slot, 
         if (!make_room(link))
             return false;
         link->answers[link->given++ - link->base] = (struct pop_answer){
-            .first = first, .time_ms = time_ms, .kind = kind, .slot = slot, .opening = opening, .count = part,
+            .first = first, .time_ms = time_ms, .kind = kind, .slot = slot, .opening = opening, .count = part, .tries = tries,
             .promise = count == part ? promise : NULL};
     }
     return true;
@@ -130,7 +130,7 @@ void pop_link_give_back_rest(struct pop_link *link)
 {
     const struct pop_range *const range = &link->stock[link->stock_from++];
     link->stock_count -= range->count;
-    pop_link_answer(link, WORK_GIVE_BACK, range->slot, range->opening, range->first, range->count, 0, NULL);
+    pop_link_answer(link, WORK_GIVE_BACK, range->slot, range->opening, range->first, range->count, range->tries, 0, NULL);
 }
 
 void pop_link_give_back(struct pop_link *link)
@@ -146,7 +146,7 @@ void pop_link_check(struct pop_link *link, uint64_t now_ms)
         return;
     link->checked_ms = now_ms;
     for (uint32_t position = 0; (lease = pop_leases_next(&link->leases, &position));) {
-        if (!pop_link_answer(link, WORK_EXTEND, lease->slot, lease->opening, lease->offset, 1, POP_HELD_MS, NULL))
+        if (!pop_link_answer(link, WORK_EXTEND, lease->slot, lease->opening, lease->offset, 1, lease->tries, POP_HELD_MS, NULL))
             return;
         lease->held_ms = now_ms + POP_HELD_MS;
     }
@@ -171,7 +171,8 @@ void pop_link_put(struct pop_link *link)
         work_link_want(link->work, want);
     while (link->put < link->given) {
         const struct pop_answer *const answer = &link->answers[link->put - link->base];
-        if (!work_link_answer(link->work, answer->kind, answer->slot, answer->opening, answer->first, answer->count, answer->time_ms))
+        if (!work_link_answer(link->work, answer->kind, answer->slot, answer->opening, answer->first, answer->count, answer->tries,
+                              answer->time_ms))
             break; /* until the dispatcher has taken some */
         link->put++;
     }

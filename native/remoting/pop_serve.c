@@ -93,7 +93,7 @@ static void used(struct pop_link *link, uint32_t count)
 static void pass_over(struct pop_link *link, const struct pop_range *range, uint64_t from, uint64_t to)
 {
     if (from < to)
-        pop_link_answer(link, WORK_ACK, range->slot, range->opening, from, (uint32_t)(to - from), 0, NULL);
+        pop_link_answer(link, WORK_ACK, range->slot, range->opening, from, (uint32_t)(to - from), range->tries, 0, NULL);
 }
 
 bool pop_serve(struct gateway *gateway, struct pop_link *link, const struct pop_wait *wait)
@@ -109,7 +109,7 @@ bool pop_serve(struct gateway *gateway, struct pop_link *link, const struct pop_
     const uint32_t found = reader_fetch_range(reader, (uint32_t)cursor, range.first, most);
     if (!found) {
         if (reader->fault.error || reader->fault.record != RECORD_GOOD) {
-            pop_link_answer(link, WORK_NACK, range.slot, range.opening, range.first, 1, POP_DAMAGED_MS, NULL);
+            pop_link_answer(link, WORK_NACK, range.slot, range.opening, range.first, 1, range.tries, POP_DAMAGED_MS, NULL);
             used(link, 1);
         } else {
             pass_over(link, &range, range.first, range.first + most);

@@ -265,7 +265,7 @@ def test_a_worker_that_writes_nonsense(broker: orbitmq.Broker, name: str, what: 
         hostile = broker.work_session(name, [name])
         mine = collect(hostile, 10)
         slot = mine[0].slot
-        nack = (mine[0].offset, slot, 1, lib.WORK_NACK, 0, lib.WORK_BACK_OFF)
+        nack = (mine[0].offset, slot, 1, lib.WORK_NACK, 1, lib.WORK_BACK_OFF)
         if what == "lengths":
             put_raw(hostile, broker, [(*text[:4], 1 << 31, BAD), (*text[:4], 0, BAD), (*text[:4], 25, BAD), nack])
         elif what == "endless":
@@ -273,9 +273,9 @@ def test_a_worker_that_writes_nonsense(broker: orbitmq.Broker, name: str, what: 
         elif what == "unfinished":
             put_raw(hostile, broker, [text] * 22)
         elif what == "elsewhere":  # a text for other answers than a nack, and for many messages
-            answers = [(each.offset, slot, 1, kind, 0, 1000) for each, kind in
+            answers = [(each.offset, slot, 1, kind, 1, 1000) for each, kind in
                        zip(mine, (lib.WORK_ACK, lib.WORK_EXTEND, lib.WORK_GIVE_BACK), strict=False)]  # fmt: skip
-            many = (mine[3].offset, slot, 7, lib.WORK_NACK, 0, lib.WORK_BACK_OFF)
+            many = (mine[3].offset, slot, 7, lib.WORK_NACK, 1, lib.WORK_BACK_OFF)
             put_raw(hostile, broker, [each for answer in [*answers, many] for each in (text, answer)])
         else:
             put_raw(hostile, broker, [each for _ in range(40) for each in [*[text] * 23, nack]])

@@ -522,6 +522,36 @@ def test_several_refused_answers_are_one_job(broker: orbitmq.Broker, name: str) 
         assert worker.settled(WATCHDOG_S) == [found[1]]
 
 
+@pytest.mark.parametrize("how", ["ack", "nack", "give_back", "extend"])
+def test_a_late_answer_is_not_about_the_next_delivery(broker: orbitmq.Broker, name: str, how: str) -> None:
+    """Goal: a message whose time was over, and that the same session has in hand again, is not let go, done or put off by an
+    answer to the delivery before; and of answers to both deliveries, the first alone is refused."""
+    fill(broker, name, 1, queues=1)
+    with (
+        broker.work_session(name, [name], visibility=3600, in_hand=10) as worker,
+        broker.work_session(name, [name], visibility=3600) as other,
+    ):
+        (late,) = collect(worker, 1)
+        worker.extend(late, 0.0)
+        (again,) = collect(worker, 1)
+        assert (late.delivery, again.delivery) == (1, 2)
+        if how == "ack":
+            worker.ack([late])
+        elif how == "nack":
+            worker.nack(late, delay=0.0)
+        elif how == "give_back":
+            worker.give_back([late])
+        else:
+            worker.extend(late, 0.0)
+        assert worker.settled(WATCHDOG_S) == [late]
+        assert lag(broker, name) == 1
+        assert other.take(1, 0.05) == []
+        worker.ack([late])
+        worker.ack([again])
+        assert worker.settled(WATCHDOG_S) == [late]
+        assert lag(broker, name) == 0
+
+
 def test_a_damaged_message_holds_up_nothing(tmp_path: Path) -> None:
     """Goal: a worker that takes one at a time goes on behind a message that cannot be read, and gets it again later."""
     with small_broker(tmp_path / "store") as broker:

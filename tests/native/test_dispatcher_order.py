@@ -37,6 +37,7 @@ class Worker:
         addresses = (int(ffi.cast("uintptr_t", each)) for each in (session, rig.control, rig.wake))
         self.link = lib.work_link_open(*addresses, -1, shape)
         self._opening = 0  # of the queues, as the last hand-out said
+        self._tries: dict[tuple[int, int], int] = {}  # by queue and offset
         lib.work_link_want(self.link, 1000)
 
     def work(self) -> set[tuple[int, int]]:
@@ -54,11 +55,14 @@ class Worker:
         for record in records[0 : lib.work_link_take(self.link, records, 64)]:
             if record.kind == lib.WORK_HAND_OUT:
                 self._opening = record.opening
+                for offset in range(record.first, record.first + record.count):
+                    self._tries[record.queue, offset] = record.tries
                 found.append((record.queue, int(record.first), record.count))
         return found
 
     def answer(self, kind: int, queue: int, first: int, count: int, time_ms: int = 0) -> None:
-        assert lib.work_link_answer(self.link, kind, queue, self._opening, first, count, time_ms)
+        tries = self._tries.get((queue, first), 1)
+        assert lib.work_link_answer(self.link, kind, queue, self._opening, first, count, tries, time_ms)
         lib.work_link_publish(self.link)
 
     def close(self) -> None:
