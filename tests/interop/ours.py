@@ -30,8 +30,10 @@ def kill_tree(broker: orbitmq.Broker) -> None:
 
 
 @contextmanager
-def visiting(visitor: Jvm, broker: orbitmq.Broker) -> Iterator[None]:
-    """Its clients are the broker's."""
-    visitor.ask("visit", names=broker.status().listens)
-    yield
-    visitor.ask("leave")
+def visiting(visitor: Jvm, broker: orbitmq.Broker, **how: bool) -> Iterator[None]:
+    """Its clients are the broker's, and those of no later test, however this one ends."""
+    visitor.ask("visit", names=broker.status().listens, **how)
+    try:
+        yield
+    finally:
+        visitor.ask("leave")

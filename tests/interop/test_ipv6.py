@@ -16,7 +16,7 @@ import pytest
 import orbitmq
 from tests.interop.judge import Judge
 from tests.interop.letters import Letter, _for_judge, of_orbitmq, of_rocketmq, random_letters, send_to_rocketmq
-from tests.interop.ours import SMALL_FILES, broker_on
+from tests.interop.ours import SMALL_FILES, broker_on, visiting
 from tests.interop.served import assert_dense, assert_same, pulled, stored
 from tests.waiting import until
 
@@ -68,15 +68,14 @@ def test_check_backs_and_retries(judge: Judge, tmp_path: Path) -> None:
     times = {"transaction_timeout_s": 0.1, "transaction_check_interval_s": 0.2, "transaction_check_max": 10_000}
     with broker_on(tmp_path / "store", SMALL_FILES, name="judged", listen="[::1]:0", **times) as broker:
         broker.create_topic("orders", queues=1)
-        judge.ask("visit", names=broker.status().listens)
-        judge.ask("transact", topic="orders", letters=[_for_judge(Letter("orders", b"asked"))], group="shop", end="open")
-        assert set(judge.ask("check", topic="orders", group="shop", ends={"asked": ["commit"]})) == {"asked"}
-        until(lambda: broker.open_transactions() == [], "the end, which comes one-way")
-        (sent,) = stored(broker, "orders")
-        assert (sent.body, len(sent.id)) == (b"asked", 56)
-        came = judge.ask("consume", topic="orders", group="billing", count=2, failing={"asked": 1}, most=1)
-        assert [of_rocketmq(each).body for each in came] == [b"asked"] * 2
-        until(lambda: "billing" in broker.dead_letter_groups() and stored(broker, "%DLQ%billing"), "the dead letter")
-        (letter,) = broker.dead_letters("billing").list()
-        assert letter.first_id == sent.id
-        judge.ask("leave")
+        with visiting(judge, broker):
+            judge.ask("transact", topic="orders", letters=[_for_judge(Letter("orders", b"asked"))], group="shop", end="open")
+            assert set(judge.ask("check", topic="orders", group="shop", ends={"asked": ["commit"]})) == {"asked"}
+            until(lambda: broker.open_transactions() == [], "the end, which comes one-way")
+            (sent,) = stored(broker, "orders")
+            assert (sent.body, len(sent.id)) == (b"asked", 56)
+            came = judge.ask("consume", topic="orders", group="billing", count=2, failing={"asked": 1}, most=1)
+            assert [of_rocketmq(each).body for each in came] == [b"asked"] * 2
+            until(lambda: "billing" in broker.dead_letter_groups() and stored(broker, "%DLQ%billing"), "the dead letter")
+            (letter,) = broker.dead_letters("billing").list()
+            assert letter.first_id == sent.id

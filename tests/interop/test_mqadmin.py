@@ -18,7 +18,7 @@ import pytest
 import orbitmq
 from tests.interop.judge import Judge
 from tests.interop.letters import Letter, _for_judge
-from tests.interop.ours import SMALL_FILES, broker_on
+from tests.interop.ours import SMALL_FILES, broker_on, visiting
 from tests.waiting import WATCHDOG_S, until
 
 NAME = "judged"
@@ -90,11 +90,8 @@ def test_topics(judge: Judge, broker: orbitmq.Broker, ours: Tool, theirs: Tool) 
 def test_the_offsets_of_a_topic(judge: Judge, broker: orbitmq.Broker, ours: Tool) -> None:
     """Both clients' messages count, and the time is that of the newest."""
     broker.create_topic("orders", queues=2)
-    judge.ask("visit", names=broker.status().listens)
-    try:
+    with visiting(judge, broker):
         judge.ask("send", topic="orders", batches=[[_for_judge(Letter("orders", b"theirs", queue=1))]] * 3)
-    finally:
-        judge.ask("leave")
     with broker.producer() as producer:
         producer.send("orders", b"ours", queue=1)
     until(lambda: broker.topic("orders").queues[1].max_offset == 4, "reput")
@@ -109,12 +106,9 @@ def test_the_offsets_of_a_topic(judge: Judge, broker: orbitmq.Broker, ours: Tool
 def test_look_ups(judge: Judge, broker: orbitmq.Broker, ours: Tool) -> None:
     """One message, found in each way there is."""
     broker.create_topic("orders", queues=2)
-    judge.ask("visit", names=broker.status().listens)
-    try:
+    with visiting(judge, broker):
         letters = [_for_judge(Letter("orders", b"body", "paid", (f"key-{number}",), queue=1)) for number in range(3)]
         receipts = judge.ask("send", topic="orders", batches=[[letter] for letter in letters])
-    finally:
-        judge.ask("leave")
     until(lambda: broker.topic("orders").queues[1].max_offset == 3, "reput")
     (message,) = broker.find("orders", "key-2")
     unique = message.properties["UNIQ_KEY"]
@@ -161,8 +155,7 @@ def test_a_group_s_settings(ours: Tool, theirs: Tool, broker: orbitmq.Broker) ->
 def test_connections(judge: Judge, broker: orbitmq.Broker, ours: Tool) -> None:
     """The judge's producer and a push consumer of its."""
     broker.create_topic("orders", queues=1)
-    judge.ask("visit", names=broker.status().listens)
-    try:
+    with visiting(judge, broker):
         judge.ask("send", topic="orders", batches=[[_for_judge(Letter("orders", b"body"))]])
         judge.ask("join", member="one", topic="orders", group="readers", tags="paid || sent", broadcast=False)
         consumers = ("consumerConnection", "-n", broker.status().listens, "-g", "readers")
@@ -175,8 +168,6 @@ def test_connections(judge: Judge, broker: orbitmq.Broker, ours: Tool) -> None:
         producers = ("producerConnection", "-n", broker.status().listens, "-g", "judge-producer", "-t", "orders")
         until(lambda: "JAVA" in judge.mqadmin(*producers), "the producer's heartbeat")
         judge.ask("quit", member="one")
-    finally:
-        judge.ask("leave")
 
 
 def test_a_reset_by_time(judge: Judge, broker: orbitmq.Broker, ours: Tool) -> None:
@@ -185,8 +176,7 @@ def test_a_reset_by_time(judge: Judge, broker: orbitmq.Broker, ours: Tool) -> No
     with broker.producer() as producer:
         for number in range(10):
             producer.send("orders", b"%d" % number, queue=number % 2)
-    judge.ask("visit", names=broker.status().listens)
-    try:
+    with visiting(judge, broker):
         judge.ask("join", member="one", topic="orders", group="readers", tags="*", broadcast=False)
         seen: list[Any] = []
         until(lambda: len(seen) >= 10 or seen.extend(judge.ask("came", member="one")), "the first time")
@@ -195,8 +185,6 @@ def test_a_reset_by_time(judge: Judge, broker: orbitmq.Broker, ours: Tool) -> No
         assert len(re.findall(rf"^{NAME} +[01] +0 *$", said, re.MULTILINE)) == 2, said
         until(lambda: len(seen) >= 20 or seen.extend(judge.ask("came", member="one")), "the second time")
         judge.ask("quit", member="one")
-    finally:
-        judge.ask("leave")
 
 
 def test_the_cluster(ours: Tool, theirs: Tool) -> None:

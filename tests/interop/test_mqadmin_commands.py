@@ -13,6 +13,7 @@ from typing import Any
 
 import orbitmq
 from tests.interop.judge import Judge
+from tests.interop.ours import visiting
 from tests.interop.test_mqadmin import CLUSTER, NAME, Tool, broker, form, ours, theirs  # noqa: F401
 from tests.trees import indexed
 from tests.waiting import WATCHDOG_S, until
@@ -109,8 +110,7 @@ def test_questions(judge: Judge, broker: orbitmq.Broker, ours: Tool) -> None:  #
     broker.create_topic("orders", queues=1)
     with broker.producer() as producer:
         receipt = producer.send("orders", b"once more")
-    judge.ask("visit", names=broker.status().listens)
-    try:
+    with visiting(judge, broker):
         judge.ask("join", member="one", topic="orders", group="readers", tags="*", broadcast=False)
         seen: list[Any] = []
         until(lambda: len(seen) >= 1 or seen.extend(judge.ask("came", member="one")), "the message")
@@ -122,8 +122,6 @@ def test_questions(judge: Judge, broker: orbitmq.Broker, ours: Tool) -> None:  #
         assert "consumeResult=CR_SUCCESS" in said, said
         until(lambda: len(seen) >= 2 or seen.extend(judge.ask("came", member="one")), "the message again")
         judge.ask("quit", member="one")
-    finally:
-        judge.ask("leave")
 
 
 def test_the_name_server_s_settings(broker: orbitmq.Broker, ours: Tool) -> None:  # noqa: F811

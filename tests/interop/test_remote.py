@@ -27,7 +27,7 @@ from tests.interop.letters import (
     send_to_orbitmq,
     send_to_rocketmq,
 )  # fmt: skip
-from tests.interop.ours import SMALL_FILES, broker_on
+from tests.interop.ours import SMALL_FILES, broker_on, visiting
 from tests.interop.served import assert_dense, assert_same, pulled, stored
 from tests.trees import kill
 from tests.waiting import until
@@ -83,14 +83,13 @@ def test_the_vip_channel(judge: Judge, tmp_path: Path) -> None:
         broker.create_topic("orders", queues=4)
         _, _, vip = (int(each.rpartition(":")[2]) for each in broker.status().addresses)
         assert not connected(vip)
-        judge.ask("visit", names=broker.status().listens, vip=True)
-        sent = send(judge, list(random_letters(random.Random(5), "orders", 40, 4, empty=False, prefix="vip")))
-        assert connected(vip)
-        assert_same(stored(broker, "orders"), sent)
-        assert_same(pulled(judge, "orders"), sent)
-        shown = judge.mqadmin("queryMsgById", "-n", broker.status().listens, "-i", sent[0].id)
-        assert f"Queue Offset:        {sent[0].offset}" in shown, "the id leads to the broker"
-        judge.ask("leave")
+        with visiting(judge, broker, vip=True):
+            sent = send(judge, list(random_letters(random.Random(5), "orders", 40, 4, empty=False, prefix="vip")))
+            assert connected(vip)
+            assert_same(stored(broker, "orders"), sent)
+            assert_same(pulled(judge, "orders"), sent)
+            shown = judge.mqadmin("queryMsgById", "-n", broker.status().listens, "-i", sent[0].id)
+            assert f"Queue Offset:        {sent[0].offset}" in shown, "the id leads to the broker"
 
 
 def connected(port: int) -> int:
@@ -156,18 +155,17 @@ def test_check_backs(judge: Judge, tmp_path: Path) -> None:
     times["transaction_check_max"] = 1_000_000  # on a slow machine nobody may be there to answer for a while
     with broker_on(tmp_path / "store", SMALL_FILES, name=NAME, listen="127.0.0.1:0", **times) as broker:
         broker.create_topic("orders", queues=4)
-        judge.ask("visit", names=broker.status().listens)
-        remote = [_for_judge(Letter("orders", body)) for body in (b"java 1", b"java 2", b"java 3")]
-        judge.ask("transact", topic="orders", letters=remote, group="shop", end="open")
-        with broker.producer(group="shop") as producer:
-            for body in (b"local 1", b"local 2"):
-                producer.transaction("orders", body, tags="paid")
-        ends = {"java 1": ["commit"], "java 2": ["open", "rollback"], "java 3": ["open", "open", "commit"]}
-        ends |= {"local 1": ["commit"], "local 2": ["rollback"]}
-        assert set(judge.ask("check", topic="orders", group="shop", ends=ends)) == set(ends)
-        until(lambda: broker.open_transactions() == [], "the ends, which come one-way")
-        assert {letter.body for letter in stored(broker, "orders")} == {b"java 1", b"java 3", b"local 1"}
-        judge.ask("leave")
+        with visiting(judge, broker):
+            remote = [_for_judge(Letter("orders", body)) for body in (b"java 1", b"java 2", b"java 3")]
+            judge.ask("transact", topic="orders", letters=remote, group="shop", end="open")
+            with broker.producer(group="shop") as producer:
+                for body in (b"local 1", b"local 2"):
+                    producer.transaction("orders", body, tags="paid")
+            ends = {"java 1": ["commit"], "java 2": ["open", "rollback"], "java 3": ["open", "open", "commit"]}
+            ends |= {"local 1": ["commit"], "local 2": ["rollback"]}
+            assert set(judge.ask("check", topic="orders", group="shop", ends=ends)) == set(ends)
+            until(lambda: broker.open_transactions() == [], "the ends, which come one-way")
+            assert {letter.body for letter in stored(broker, "orders")} == {b"java 1", b"java 3", b"local 1"}
 
 
 def test_new_topics(visitor: Judge, broker: orbitmq.Broker) -> None:

@@ -18,7 +18,7 @@ import pytest
 
 from tests.interop.judge import Files, Judge
 from tests.interop.letters import of_rocketmq
-from tests.interop.ours import SMALL_FILES, broker_on
+from tests.interop.ours import SMALL_FILES, broker_on, visiting
 from tests.trees import kill
 from tests.waiting import until
 
@@ -82,9 +82,8 @@ def test_as_with_rocketmq(judge: Judge, tmp_path: Path) -> None:
     judge.stop()
     with broker_on(tmp_path / "ours", SMALL_FILES, name=NAME, listen="127.0.0.1:0") as broker:
         broker.create_topic(TOPIC, 1)
-        judge.ask("visit", names=broker.status().listens)
-        ours = fail(judge)
-        judge.ask("leave")
+        with visiting(judge, broker):
+            ours = fail(judge)
         found = {bytes(each.body): (each.tries, each.topic) for each in broker.dead_letters(GROUP).list()}
     assert found == {b"hard": (MOST + 1, TOPIC), b"dead": (1, TOPIC)}
     assert Counter(each["reconsumed"] for each in ours.came) == {0: 3, 1: 1, 2: 1}
@@ -106,20 +105,20 @@ def test_a_gateway_that_is_killed(judge: Judge, tmp_path: Path) -> None:
         with broker.producer() as producer:
             for number, body in enumerate(bodies):
                 producer.send(TOPIC, body, queue=number % 4)
-        judge.ask("visit", names=broker.status().listens)
-        judge.ask("join", member="one", topic=TOPIC, group=GROUP, tags="*", broadcast=False, failing=True)
-        seen: set[str] = set()
+        with visiting(judge, broker):
+            judge.ask("join", member="one", topic=TOPIC, group=GROUP, tags="*", broadcast=False, failing=True)
+            seen: set[str] = set()
 
-        def come(count: int) -> bool:
-            seen.update(of_rocketmq(each).body.decode() for each in judge.ask("came", member="one"))
-            return len(seen) >= count
+            def come(count: int) -> bool:
+                seen.update(of_rocketmq(each).body.decode() for each in judge.ask("came", member="one"))
+                return len(seen) >= count
 
-        for part in (1, 60, 120, 180):
-            until(lambda part=part: come(part), f"{part} letters")  # type: ignore[misc]
-            kill(broker, "gateway")
-        until(lambda: {bytes(each.body).decode() for each in broker.dead_letters(GROUP).list()} == set(bodies), "their deaths")
-        judge.ask("quit", member="one")
-        judge.ask("leave")
+            for part in (1, 60, 120, 180):
+                until(lambda part=part: come(part), f"{part} letters")  # type: ignore[misc]
+                kill(broker, "gateway")
+            letters = broker.dead_letters(GROUP)
+            until(lambda: {bytes(each.body).decode() for each in letters.list()} == set(bodies), "their deaths")
+            judge.ask("quit", member="one")
 
 
 def test_in_order(judge: Judge, tmp_path: Path) -> None:
@@ -144,9 +143,8 @@ def test_in_order(judge: Judge, tmp_path: Path) -> None:
     judge.stop()
     with broker_on(tmp_path / "ours", SMALL_FILES, name=NAME, listen="127.0.0.1:0") as broker:
         broker.create_topic(TOPIC, 1)
-        judge.ask("visit", names=broker.status().listens)
-        ours = dead_of("ours", lambda: GROUP in broker.dead_letter_groups())
-        judge.ask("leave")
+        with visiting(judge, broker):
+            ours = dead_of("ours", lambda: GROUP in broker.dead_letter_groups())
     for each in theirs + ours:
         for name in NOTES:
             each["properties"].pop(name, None)

@@ -9,10 +9,10 @@ import pytest
 
 from tests.actors.remoting_kinds import CERTIFICATES
 from tests.interop.judge import Judge, JudgeError
-from tests.interop.ours import SMALL_FILES, broker_on
+from tests.interop.ours import SMALL_FILES, broker_on, visiting
 
 # What Java's client says of a connection that was closed under its first question. It says timeout, without waiting for one, if
-# the close overtakes the end of its write.
+# the close overtakes the end of its write; that the gateway closes is seen in tests/actors/test_gateway_tls.py.
 CUT_OFF = r"^sendSigned: .*Remoting(SendRequest|Connect|Timeout)Exception: "
 KEY = {"key": "account1", "secret": "of-the-account"}
 RULES = """\
@@ -32,18 +32,17 @@ def test_a_java_client(judge: Judge, tmp_path: Path, mode: str) -> None:
     settings = {"name": "judged", "listen": "127.0.0.1:0", "acl": str(tmp_path / "plain_acl.yml"), "tls": mode, **files}
     with broker_on(tmp_path / "store", SMALL_FILES, **settings) as broker:
         broker.create_topic("orders", queues=2)
-        judge.ask("visit", names=broker.status().listens)
-        bodies = ["one", "two", "x" * 100_000]
-        for body in bodies:
-            assert judge.ask("sendSigned", topic="orders", body=body, tls=True, **KEY) == "SEND_OK"
-        came = judge.ask("consumeSigned", topic="orders", group="readers", count=6, tls=True, **KEY)
-        assert sorted(came) == sorted(f"{times} {body}" for times in (0, 1) for body in bodies)
-        if mode == "permissive":
-            assert judge.ask("sendSigned", topic="orders", body="plain", **KEY) == "SEND_OK"
-        else:
-            with pytest.raises(JudgeError, match=CUT_OFF):
-                judge.ask("sendSigned", topic="orders", body="plain", **KEY)
-        judge.ask("leave")
+        with visiting(judge, broker):
+            bodies = ["one", "two", "x" * 100_000]
+            for body in bodies:
+                assert judge.ask("sendSigned", topic="orders", body=body, tls=True, **KEY) == "SEND_OK"
+            came = judge.ask("consumeSigned", topic="orders", group="readers", count=6, tls=True, **KEY)
+            assert sorted(came) == sorted(f"{times} {body}" for times in (0, 1) for body in bodies)
+            if mode == "permissive":
+                assert judge.ask("sendSigned", topic="orders", body="plain", **KEY) == "SEND_OK"
+            else:
+                with pytest.raises(JudgeError, match=CUT_OFF):
+                    judge.ask("sendSigned", topic="orders", body="plain", **KEY)
 
 
 def test_a_java_client_s_certificate(judge: Judge, tmp_path: Path) -> None:
@@ -53,10 +52,9 @@ def test_a_java_client_s_certificate(judge: Judge, tmp_path: Path) -> None:
     settings = {"name": "judged", "listen": "127.0.0.1:0", **files, **trust}
     with broker_on(tmp_path / "store", SMALL_FILES, **settings) as broker:
         broker.create_topic("orders", queues=2)
-        judge.ask("visit", names=broker.status().listens)
-        second, first = (str(CERTIFICATES / name) for name in ("second", "first"))
-        assert judge.ask("sendSigned", topic="orders", body="one", tls=True, certificate=second) == "SEND_OK"
-        for more in ({"certificate": first}, {}, {"certificate": second, "testMode": True}):
-            with pytest.raises(JudgeError, match=CUT_OFF):
-                judge.ask("sendSigned", topic="orders", body="no", tls=True, **more)
-        judge.ask("leave")
+        with visiting(judge, broker):
+            second, first = (str(CERTIFICATES / name) for name in ("second", "first"))
+            assert judge.ask("sendSigned", topic="orders", body="one", tls=True, certificate=second) == "SEND_OK"
+            for more in ({"certificate": first}, {}, {"certificate": second, "testMode": True}):
+                with pytest.raises(JudgeError, match=CUT_OFF):
+                    judge.ask("sendSigned", topic="orders", body="no", tls=True, **more)
