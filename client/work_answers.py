@@ -49,8 +49,8 @@ class Answers:
         """make_room: waits until the broker has applied some. told: the program is to hear of refusals. text: why one is
         nacked; work_ring.h says how it travels."""
         lone = hand_outs[0] if len(hand_outs) == 1 else None
-        one = ((lone.slot, lone.opening, lone.offset, 1, lone.delivery),) if lone else ()
-        for slot, opening, first, count, tries in one or self._ranges(hand_outs):
+        ranges = ((lone.slot, lone.opening, lone.offset, 1, lone.delivery),) if lone else self._ranges(hand_outs)
+        for slot, opening, first, count, tries in ranges:
             while not (  # all of it or nothing: whoever waits for room may be interrupted
                 lib.work_link_nack(self._link, slot, opening, first, tries, time_ms, text, len(text))
                 if text
@@ -103,13 +103,14 @@ class Answers:
     def _ranges(self, hand_outs: Sequence[HandOut]) -> Iterator[tuple[int, int, int, int, int]]:
         """(queue slot, its opening, first, count, delivery), of messages that follow each other."""
         most, one = self._range_max, hand_outs[0]
-        alike, first, end = (one.slot, one.opening, one.delivery), one.offset, one.offset
+        slot, opening, tries, first, end = one.slot, one.opening, one.delivery, one.offset, one.offset
         for each in hand_outs:
-            if each.offset == end and (each.slot, each.opening, each.delivery) == alike and end - first < most:
+            if (
+                each.offset == end and each.delivery == tries and each.slot == slot and each.opening == opening
+                and end - first < most
+            ):  # fmt: skip
                 end += 1
                 continue
-            slot, opening, tries = alike
             yield slot, opening, first, end - first, tries
-            alike, first, end = (each.slot, each.opening, each.delivery), each.offset, each.offset + 1
-        slot, opening, tries = alike
+            slot, opening, tries, first, end = each.slot, each.opening, each.delivery, each.offset, each.offset + 1
         yield slot, opening, first, end - first, tries

@@ -42,8 +42,9 @@ static bool apply_one(struct work_queue *queue, uint64_t offset, const struct wo
     if (work_state_of(word) != WORK_HELD)
         return again && may_have_made((enum work_kind)answer->kind, word);
     const uint32_t tries = work_tries(word);
+    /* It came too late, and the session has the message once more. From WORK_TRIES_MAX on, deliveries are not told apart. */
     if (tries != (answer->tries < WORK_TRIES_MAX ? answer->tries : WORK_TRIES_MAX))
-        return false; /* it came too late, and the session has the message once more */
+        return false;
     switch ((enum work_kind)answer->kind) {
     case WORK_ACK:
         work_store(queue, offset, work_word(WORK_DONE, tries, worker->slot, worker->epoch, 0));

@@ -124,7 +124,7 @@ bool pop_serve(struct gateway *gateway, struct pop_link *link, const struct pop_
     uint8_t times[4];
     const uint64_t now = clock_ms(), until = now + wait->invisible_ms + 1; /* so the wall clock has moved, too */
     const int64_t pop_ms = pop_moment(gateway);
-    const uint32_t tries = range.tries ? range.tries : 1;
+    const uint32_t tries = range.tries;
     const struct reader_name *const name = &reader->names[reader->cursors[cursor].name];
     const int mark = retry_after((struct slice){name->text, name->size}, RETRY_PREFIX).data != NULL; /* so that clients know the topic again */
     const uint32_t queue_id = reader->cursors[cursor].queue_id;

@@ -17,7 +17,7 @@
 
 enum work_kind {
     WORK_HAND_OUT = 1, /* broker: messages [first, first + count) of a queue are in hand; time_ms: deadline, CLOCK_MONOTONIC */
-    WORK_REFUSED = 2,  /* broker: an answer about these did not count, because they were not in this session's hands, or are again */
+    WORK_REFUSED = 2,  /* broker: an answer about these did not count, because they were not in this session's hands, or are there again, by a later delivery */
     WORK_ACK = 3,      /* client: done */
     WORK_NACK = 4,     /* client: free again after time_ms; WORK_BACK_OFF: as often as it was tried says */
     WORK_EXTEND = 5,   /* client: in hand for time_ms from now on */
