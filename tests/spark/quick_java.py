@@ -22,6 +22,7 @@ from pathlib import Path
 from orbitmq.spark.session import require_java
 
 ROOT = Path(__file__).resolve().parents[2]
+READY = Path(__file__).with_name("ready")
 KEPT = ROOT / "build" / "quick-java"
 WATCHDOG_S = 500
 QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xlog:disable -Xlog:all=error:stderr"
@@ -66,7 +67,9 @@ def make_archive() -> None:
 def _make() -> None:
     with tempfile.TemporaryDirectory(dir=KEPT) as made:
         folder = Path(made)
-        environment = {**os.environ, "JAVA_HOME": str(_home(folder, MAKING, folder / "jsa"))}
+        # Python's workers start sooner (ready/sitecustomize.py): Spark waits 10 s for one, whatever else the machine does.
+        path = os.pathsep.join([str(READY), *filter(None, [os.environ.get("PYTHONPATH")])])
+        environment = {**os.environ, "JAVA_HOME": str(_home(folder, MAKING, folder / "jsa")), "PYTHONPATH": path}
         command = [sys.executable, "-m", "tests.spark.quick_java", str(folder)]
         done = subprocess.run(
             command,
