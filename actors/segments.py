@@ -17,6 +17,16 @@ from orbitmq.shm.segment_owner import SegmentOwner
 from orbitmq.store.tree_settings import OWN_LANES, TreeSettings
 
 
+def segment_sizes(settings: TreeSettings) -> dict[str, int]:
+    """The bytes of each segment by its name's end, the lanes behind the others: what a broker takes of /dev/shm."""
+    sizes = {
+        "ctl": ffi.sizeof("struct control"),
+        "top": lib.topics_size(settings.topic_capacity, settings.queue_capacity),
+    }
+    lane_parts = [f"l{lane:02}" for lane in range(settings.lanes + OWN_LANES)]
+    return sizes | dict.fromkeys(lane_parts, lib.lane_size_of(settings.lane_capacity))
+
+
 class Segments:
     """All segments of one generation, mapped into this process. A fork inherits the mappings.
 
@@ -30,12 +40,7 @@ class Segments:
         self.generation = generation
         self._sign = None if owner is None else owner.sign
         self._made: list[tuple[Segment, FileId]] = []
-        sizes = {
-            "ctl": ffi.sizeof("struct control"),
-            "top": lib.topics_size(settings.topic_capacity, settings.queue_capacity),
-        }
-        lane_parts = [f"l{lane:02}" for lane in range(settings.lanes + OWN_LANES)]
-        sizes |= dict.fromkeys(lane_parts, lib.lane_size_of(settings.lane_capacity))
+        sizes = segment_sizes(settings)
         # The whole need at once: the first segments must not take what the last ones lack, and the error names all of it.
         require_room(sum(sizes.values()), "the broker's segments")
         try:
@@ -50,7 +55,7 @@ class Segments:
         self.control = ffi.cast("struct control *", memory["ctl"])
         self.topics = ffi.cast("struct topics *", memory["top"])
         self.wake = ffi.cast("struct wake *", ffi.from_buffer(self._wake, require_writable=True))
-        self.lanes = [ffi.cast("struct lane *", memory[part]) for part in lane_parts]
+        self.lanes = [ffi.cast("struct lane *", memory[part]) for part in memory if part not in groups]
         lib.control_init(self.control, core_settings, generation)
         lib.topics_init(self.topics, settings.topic_capacity, settings.queue_capacity, generation)
         lib.wake_init(self.wake, generation)

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from orbitmq.store.settings import StoreSettings
-from orbitmq.store.tree_settings import TreeSettings
+from orbitmq.actors.segments import segment_sizes
+from orbitmq.store.settings import MIB, StoreSettings
+from orbitmq.store.tree_settings import TreeSettings, tree_settings
 
 README = Path(__file__).resolve().parents[2] / "README.md"
 
@@ -63,6 +64,29 @@ def test_every_setting_has_its_line() -> None:
         "together",
         "sources",
     }
+
+
+def test_pages_name_the_shared_memory(tmp_path: Path) -> None:
+    """Goal: who plans a container or parallel tests is told what a broker takes of /dev/shm. Method: what the pages say against
+    the sizes of the segments, rounded up to MiB."""
+
+    def taken(**options: object) -> int:
+        return -(-sum(segment_sizes(tree_settings(str(tmp_path), options)).values()) // MIB)
+
+    def page(name: str) -> str:
+        return (README.parent / "docs" / name).read_text()
+
+    together = {"placement": "together"}
+    alone = taken(**together) - 3 * 8
+    assert f"| `/dev/shm` | {alone} MiB, and `lane_capacity` (8 MiB, with a gateway 16)" in page("operations.md")
+    assert f"with {taken(**together)} MiB of `/dev/shm`" in page("testing.md")
+    containers = page("containers.md")
+    assert f"A broker needs {alone} MiB, and 8 MiB for each" in containers
+    assert taken(placement="spread", handlers=3) <= 64, "enough for three handlers"
+    four, remote = taken(placement="spread", handlers=4), taken(gateway=True, **together)
+    assert re.search(rf"four handlers.* \| {four} \|$", containers, re.MULTILINE)
+    assert re.search(rf"with a gateway.* \| {remote} \|$", containers, re.MULTILINE)
+    assert min(four, remote) > 64, "too little in two cases"
 
 
 def patient(program: str) -> str:
