@@ -8,19 +8,19 @@
 #define RETRY_MS 500u    /* between two tries to make a file after one failed */
 
 struct allocator {
-    struct attachment *tree;
+    struct attachment *attachment;
     struct log_map map;
     uint64_t file_size;
     uint64_t asked_ms; /* CLOCK_MONOTONIC of the last RUN_NEED */
 };
 
-struct allocator *allocator_open(struct attachment *tree)
+struct allocator *allocator_open(struct attachment *attachment)
 {
     struct allocator *allocator = calloc(1, sizeof *allocator);
     if (!allocator)
         return NULL;
-    const struct settings *settings = &tree->control->settings;
-    allocator->tree = tree;
+    const struct settings *settings = &attachment->control->settings;
+    allocator->attachment = attachment;
     allocator->file_size = settings->log_file_size;
     log_map_open(&allocator->map, settings->store, settings->log_file_size, false);
     return allocator;
@@ -35,13 +35,13 @@ void allocator_close(struct allocator *allocator)
 static uint64_t wrote(const struct allocator *allocator)
 {
     /* acquire: no data depends on it except what is read ahead [W1] */
-    return atomic_load_explicit(&allocator->tree->control->wrote.value, memory_order_acquire);
+    return atomic_load_explicit(&allocator->attachment->control->wrote.value, memory_order_acquire);
 }
 
 /* The file that `wrote` lies in and one more must be there. */
 static bool needs_file(const struct allocator *allocator)
 {
-    const struct control *control = allocator->tree->control;
+    const struct control *control = allocator->attachment->control;
     if (control->settings.read_only)
         return false;
     const uint64_t at = wrote(allocator);
@@ -52,7 +52,7 @@ static bool needs_file(const struct allocator *allocator)
 /* Where the ready pages should end now, at a page's start. */
 static uint64_t target(const struct allocator *allocator)
 {
-    const struct control *control = allocator->tree->control;
+    const struct control *control = allocator->attachment->control;
     const uint64_t end = (wrote(allocator) + ALLOCATOR_AHEAD) & ~UINT64_C(4095);
     /* relaxed: only we write it */
     const uint64_t ready = atomic_load_explicit(&control->allocated.value, memory_order_relaxed);
@@ -61,7 +61,7 @@ static uint64_t target(const struct allocator *allocator)
 
 uint64_t allocator_step(struct allocator *allocator)
 {
-    struct control *control = allocator->tree->control;
+    struct control *control = allocator->attachment->control;
     uint64_t from = atomic_load_explicit(&control->warmed.value, memory_order_relaxed); /* only we write it */
     const uint64_t behind = wrote(allocator);
     if (from < behind)
@@ -83,26 +83,26 @@ uint64_t allocator_step(struct allocator *allocator)
     /* relaxed: a hint; the kernel orders what it has done to the pages */
     atomic_store_explicit(&control->warmed.value, end, memory_order_relaxed);
     CRASH_POINT("allocator_warmed");
-    count(allocator->tree->page, COUNT_STEPS, 1);
-    count(allocator->tree->page, COUNT_BYTES, end - from);
+    count(allocator->attachment->page, COUNT_STEPS, 1);
+    count(allocator->attachment->page, COUNT_BYTES, end - from);
     return end - from;
 }
 
 static bool needs_pages(const struct allocator *allocator)
 {
     /* relaxed: only we write it */
-    const uint64_t warmed = atomic_load_explicit(&allocator->tree->control->warmed.value, memory_order_relaxed);
+    const uint64_t warmed = atomic_load_explicit(&allocator->attachment->control->warmed.value, memory_order_relaxed);
     return warmed < target(allocator) && warmed < wrote(allocator) + ALLOCATOR_AHEAD / 2;
 }
 
 enum run_result allocator_run(struct allocator *allocator, uint32_t limit_ms)
 {
-    struct control *control = allocator->tree->control;
+    struct control *control = allocator->attachment->control;
     struct bell *bell = &control->allocator_bell;
     const uint64_t end = clock_ms() + limit_ms;
     for (;;) {
         const uint64_t now = clock_ms();
-        attachment_beat(allocator->tree);
+        attachment_beat(allocator->attachment);
         /* relaxed: we stored it ourselves (control_set_allocated) */
         const bool failed = atomic_load_explicit(&control->allocated.error, memory_order_relaxed) != 0;
         if (needs_file(allocator) && (!failed || now - allocator->asked_ms >= RETRY_MS)) {
@@ -120,7 +120,7 @@ enum run_result allocator_run(struct allocator *allocator, uint32_t limit_ms)
         if (needs_pages(allocator) || (needs_file(allocator) && !failed)) {
             bell_cancel(bell, ticket);
         } else {
-            count(allocator->tree->page, COUNT_SLEEPS, 1);
+            count(allocator->attachment->page, COUNT_SLEEPS, 1);
             if (bell_sleep(bell, ticket, BELL_LIMIT_NS) == BELL_SIGNAL)
                 return RUN_SIGNAL;
         }

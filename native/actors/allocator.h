@@ -14,7 +14,7 @@
 
 struct allocator;
 
-struct allocator *allocator_open(struct attachment *tree);
+struct allocator *allocator_open(struct attachment *attachment);
 void allocator_close(struct allocator *allocator);
 
 /* Makes the next few pages ready; returns bytes, 0 when enough is. */

@@ -4,16 +4,16 @@
 
 #define PUT_LOOK_NS 1000000u /* between two looks at whether the writer has taken a portion */
 
-struct dispatcher *dispatcher_open(struct attachment *tree)
+struct dispatcher *dispatcher_open(struct attachment *attachment)
 {
     struct dispatcher *dispatcher = calloc(1, sizeof *dispatcher);
     if (!dispatcher)
         return NULL;
-    dispatcher->tree = tree;
+    dispatcher->attachment = attachment;
     dispatcher->pace = pace_start();
     /* relaxed: what was there before us */
-    dispatcher->log_end = atomic_load_explicit(&tree->control->wrote.value, memory_order_relaxed);
-    log_map_open(&dispatcher->log, tree->control->settings.store, tree->control->settings.log_file_size, false);
+    dispatcher->log_end = atomic_load_explicit(&attachment->control->wrote.value, memory_order_relaxed);
+    log_map_open(&dispatcher->log, attachment->control->settings.store, attachment->control->settings.log_file_size, false);
     return dispatcher;
 }
 
@@ -23,7 +23,7 @@ void dispatcher_boot(struct dispatcher *dispatcher, const uint8_t *boot) { memcp
 
 static bool needs_plan(const struct dispatcher *dispatcher)
 {
-    return !dispatcher->planned || control_work_version(dispatcher->tree->control) != dispatcher->work_version;
+    return !dispatcher->planned || control_work_version(dispatcher->attachment->control) != dispatcher->work_version;
 }
 
 static uint32_t look_at_queues(struct dispatcher *dispatcher, uint64_t now_ms)
@@ -51,7 +51,7 @@ uint32_t dispatcher_step(struct dispatcher *dispatcher)
     const uint32_t handed = look_at_queues(dispatcher, now_ms);
     const uint32_t put = dispatcher_put(dispatcher, now_ms);
     if (answered || handed) {
-        struct actor_page *page = dispatcher->tree->page;
+        struct actor_page *page = dispatcher->attachment->page;
         count(page, COUNT_STEPS, 1);
         count(page, COUNT_MESSAGES, handed);
         if (handed)
@@ -64,7 +64,7 @@ static bool has_news(struct dispatcher *dispatcher)
 {
     /* acquire: as in dispatcher_look_at_sessions; after the announcement's fence [B1] */
     if (needs_plan(dispatcher) || !dispatcher->looked ||
-        dispatcher->sessions_version != atomic_load_explicit(&dispatcher->tree->control->sessions_version, memory_order_acquire))
+        dispatcher->sessions_version != atomic_load_explicit(&dispatcher->attachment->control->sessions_version, memory_order_acquire))
         return true;
     for (uint32_t g = 0; g < dispatcher->group_count; g++)
         if (dispatcher_can_hand_out(dispatcher, dispatcher->groups[g]))
@@ -99,7 +99,7 @@ static void heed_answers(const struct dispatcher *dispatcher)
         for (uint32_t i = 0; i < group->queue_count; i++)
             heeded |= group->queues[i]->frontier - group->queues[i]->floor >= WORK_WINDOW;
         for (uint32_t i = 0; i < group->worker_count; i++) {
-            _Atomic uint32_t *word = &dispatcher->tree->control->sessions[group->workers[i]->slot].heeded;
+            _Atomic uint32_t *word = &dispatcher->attachment->control->sessions[group->workers[i]->slot].heeded;
             /* relaxed, both: only we write it, and the announcement's fence stands between this and the look for answers. Pairs with
              * waited_for [J5]. */
             if (atomic_load_explicit(word, memory_order_relaxed) != heeded)
@@ -110,22 +110,22 @@ static void heed_answers(const struct dispatcher *dispatcher)
 
 static enum bell_wake wait_for_news(struct dispatcher *dispatcher)
 {
-    struct bell *bell = &dispatcher->tree->wake->dispatcher;
+    struct bell *bell = &dispatcher->attachment->wake->dispatcher;
     heed_answers(dispatcher);
     const uint32_t ticket = bell_announce(bell);
     if (has_news(dispatcher)) {
         bell_cancel(bell, ticket);
         return BELL_RUNG;
     }
-    count(dispatcher->tree->page, COUNT_SLEEPS, 1);
+    count(dispatcher->attachment->page, COUNT_SLEEPS, 1);
     return bell_sleep(bell, ticket, sleep_limit(dispatcher));
 }
 
 enum run_result dispatcher_run(struct dispatcher *dispatcher, uint32_t limit_ms)
 {
-    struct attachment *tree = dispatcher->tree;
+    struct attachment *attachment = dispatcher->attachment;
     const uint64_t end = clock_ms() + limit_ms;
-    const uint64_t spin_ns = (uint64_t)tree->control->settings.spin_us * 1000u;
+    const uint64_t spin_ns = (uint64_t)attachment->control->settings.spin_us * 1000u;
     for (;;) {
         enum bell_wake wake = BELL_RUNG;
         if (needs_plan(dispatcher))
@@ -134,10 +134,10 @@ enum run_result dispatcher_run(struct dispatcher *dispatcher, uint32_t limit_ms)
         if (done) {
             pace_work(&dispatcher->pace, done);
         } else {
-            const enum pace_rest rest = pace_idle(&dispatcher->pace, dispatcher->group_count ? spin_ns : 0, control_crowded(tree->control));
+            const enum pace_rest rest = pace_idle(&dispatcher->pace, dispatcher->group_count ? spin_ns : 0, control_crowded(attachment->control));
             wake = rest == PACE_SLEEP ? wait_for_news(dispatcher) : rest == PACE_SIGNAL ? BELL_SIGNAL : BELL_RUNG;
         }
-        attachment_beat(tree);
+        attachment_beat(attachment);
         if (dispatcher->missing[0])
             return RUN_NEED;
         if (wake == BELL_SIGNAL)

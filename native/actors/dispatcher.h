@@ -26,7 +26,7 @@
 struct dispatcher;
 
 /* NULL if memory is short. */
-struct dispatcher *dispatcher_open(struct attachment *tree);
+struct dispatcher *dispatcher_open(struct attachment *attachment);
 void dispatcher_close(struct dispatcher *dispatcher);
 /* How many messages of a key-ordered group it knows at most; then it looks at no further ones until some are done. Before the first plan
  * that names such a group. A broker says DISPATCHER_KNOWN_MAX. */

@@ -115,7 +115,7 @@ static uint32_t ring_room(const struct work_worker *worker, const struct session
 /* A predecessor that dies after this has its successor begin behind the answer. */
 static void note_taken(struct dispatcher *dispatcher, const struct work_worker *worker)
 {
-    struct session_entry *entry = &dispatcher->tree->control->sessions[worker->slot];
+    struct session_entry *entry = &dispatcher->attachment->control->sessions[worker->slot];
     const uint64_t version = atomic_load_explicit(&entry->taken_version, memory_order_relaxed); /* only we write it */
     entry->taken[(version + 1) & 1].position = worker->taken;
     entry->taken[(version + 1) & 1].sequence = 0;
@@ -173,7 +173,7 @@ static uint32_t take(struct dispatcher *dispatcher, struct work_worker *worker, 
         return 0;
     /* What they are about may have been reset before they were given. Then the plan says so, and comes first; as in
      * dispatcher_look_at_sessions, for a worker that is ending. */
-    if (!deaf && control_work_version(dispatcher->tree->control) != dispatcher->work_version)
+    if (!deaf && control_work_version(dispatcher->attachment->control) != dispatcher->work_version)
         return 0;
     if (tail - worker->taken > capacity) {
         worker->broken = true;
@@ -214,7 +214,7 @@ static uint32_t take(struct dispatcher *dispatcher, struct work_worker *worker, 
     /* seq_cst: the head before the look at who waits for it. Pairs with work_link_wait [J3], and with gateway_announce [Y2]. */
     atomic_thread_fence(memory_order_seq_cst);
     if (!deaf && (worker->tail != before || atomic_load_explicit(&map->session->stalled, memory_order_relaxed)))
-        count(dispatcher->tree->page, COUNT_WAKES, bell_ring_client(&map->session->bell) > 0);
+        count(dispatcher->attachment->page, COUNT_WAKES, bell_ring_client(&map->session->bell) > 0);
     if (!deaf)
         dispatcher_ring_gateway(dispatcher, worker);
     return messages ? messages : 1;
@@ -225,8 +225,8 @@ static void give_up(struct dispatcher *dispatcher, struct work_worker *worker)
 {
     for (uint32_t i = 0; i < worker->group->queue_count; i++)
         work_queue_release(worker->group->queues[i], worker);
-    session_move_state(dispatcher->tree->control, worker->slot, SESSION_READY, SESSION_FAULTY);
-    count(dispatcher->tree->page, COUNT_FAULTS, 1);
+    session_move_state(dispatcher->attachment->control, worker->slot, SESSION_READY, SESSION_FAULTY);
+    count(dispatcher->attachment->page, COUNT_FAULTS, 1);
     dispatcher_forget_worker(dispatcher, worker);
 }
 
@@ -308,7 +308,7 @@ static uint64_t end_worker(struct dispatcher *dispatcher, struct work_worker *wo
 
 uint32_t dispatcher_look_at_sessions(struct dispatcher *dispatcher)
 {
-    struct control *control = dispatcher->tree->control;
+    struct control *control = dispatcher->attachment->control;
     /* acquire, here and for each state: entries before what says that they changed. Pairs with the coordinator's release [E1]. */
     const uint32_t version = atomic_load_explicit(&control->sessions_version, memory_order_acquire);
     if (version == dispatcher->sessions_version && dispatcher->looked)
@@ -343,6 +343,6 @@ uint32_t dispatcher_look_at_sessions(struct dispatcher *dispatcher)
         return messages;
     dispatcher->sessions_version = version;
     dispatcher->looked = true;
-    attachment_sweep(dispatcher->tree);
+    attachment_sweep(dispatcher->attachment);
     return messages;
 }

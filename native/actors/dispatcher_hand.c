@@ -3,7 +3,7 @@
 
 uint32_t dispatcher_room(struct dispatcher *dispatcher, struct work_worker *worker, struct session_map *map)
 {
-    const struct session_entry *entry = &dispatcher->tree->control->sessions[worker->slot];
+    const struct session_entry *entry = &dispatcher->attachment->control->sessions[worker->slot];
     /* relaxed, both: a session that is closing now gets a little more, which it loses with the rest; and whoever wants more rings us, or
      * has announced itself before we look [J4] */
     const uint32_t wanted = atomic_load_explicit(&map->session->wanted, memory_order_relaxed);
@@ -33,7 +33,7 @@ static uint64_t available(const struct work_group *group, const struct work_work
 static uint32_t choose(struct dispatcher *dispatcher, struct work_group *group, struct work_worker *worker, uint32_t most, uint32_t room,
                        uint32_t tries[WORK_NOTE_RANGES])
 {
-    struct work_note *note = &dispatcher->tree->control->work_note;
+    struct work_note *note = &dispatcher->attachment->control->work_note;
     uint32_t ranges = 0;
     const uint32_t limit = room < WORK_NOTE_RANGES ? room : WORK_NOTE_RANGES;
     for (uint32_t seen = 0; seen < group->queue_count && most && ranges < limit; seen++) {
@@ -60,7 +60,7 @@ static uint32_t choose(struct dispatcher *dispatcher, struct work_group *group, 
 static uint32_t give(struct dispatcher *dispatcher, struct work_group *group, struct work_worker *worker, struct session_map *map, uint32_t most,
                      uint64_t now_ms)
 {
-    struct work_note *note = &dispatcher->tree->control->work_note;
+    struct work_note *note = &dispatcher->attachment->control->work_note;
     const uint32_t capacity = map->shape.work_capacity;
     const uint64_t until_ms = now_ms + worker->visibility_ms;
     uint32_t tries[WORK_NOTE_RANGES], messages = 0;
@@ -90,7 +90,7 @@ static uint32_t give(struct dispatcher *dispatcher, struct work_group *group, st
     CRASH_POINT("dispatcher_hand_published");
     atomic_store_explicit(&note->count, 0, memory_order_release);
     CRASH_POINT("dispatcher_hand_struck");
-    count(dispatcher->tree->page, COUNT_WAKES, bell_ring_client(&map->session->bell) > 0);
+    count(dispatcher->attachment->page, COUNT_WAKES, bell_ring_client(&map->session->bell) > 0);
     dispatcher_ring_gateway(dispatcher, worker);
     CRASH_POINT("dispatcher_hand_rang");
     return messages;
@@ -98,11 +98,11 @@ static uint32_t give(struct dispatcher *dispatcher, struct work_group *group, st
 
 void dispatcher_ring_gateway(struct dispatcher *dispatcher, const struct work_worker *worker)
 {
-    struct attachment *const tree = dispatcher->tree;
+    struct attachment *const attachment = dispatcher->attachment;
     /* relaxed: a full fence stands between what was published and this, in bell_ring_client or `take` [Y2] */
-    const uint64_t popped = atomic_load_explicit(&tree->control->popped[worker->slot / 64], memory_order_relaxed);
+    const uint64_t popped = atomic_load_explicit(&attachment->control->popped[worker->slot / 64], memory_order_relaxed);
     if (popped >> (worker->slot % 64) & 1)
-        count(tree->page, COUNT_WAKES, attachment_ring_gateway(tree, 0));
+        count(attachment->page, COUNT_WAKES, attachment_ring_gateway(attachment, 0));
 }
 
 /* True if a worker could get more than is known. */
@@ -120,7 +120,7 @@ static bool lacks(struct dispatcher *dispatcher, struct work_group *group)
 uint32_t dispatcher_hand_out(struct dispatcher *dispatcher, struct work_group *group, uint64_t now_ms)
 {
     uint32_t hungry = 0, messages = 0;
-    if (group->paused || !group->queue_count || control_tree_state(dispatcher->tree->control) != TREE_RUNNING)
+    if (group->paused || !group->queue_count || control_tree_state(dispatcher->attachment->control) != TREE_RUNNING)
         return 0;
     if (group->order && (order_behind(group) || lacks(dispatcher, group)))
         dispatcher->passed += order_look(dispatcher, group);
@@ -165,7 +165,7 @@ bool dispatcher_can_hand_out(struct dispatcher *dispatcher, struct work_group *g
 
 void dispatcher_undo(struct dispatcher *dispatcher)
 {
-    struct work_note *note = &dispatcher->tree->control->work_note;
+    struct work_note *note = &dispatcher->attachment->control->work_note;
     /* acquire: the note of the process before us, which is dead */
     const uint32_t ranges = atomic_load_explicit(&note->count, memory_order_acquire);
     struct work_worker *worker = ranges ? dispatcher->by_slot[note->slot % SESSIONS_MAX] : NULL;

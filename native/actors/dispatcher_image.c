@@ -9,8 +9,8 @@
 enum unit_result dispatcher_unit(struct work_queue *queue, uint64_t offset, struct queue_unit *unit)
 {
     const struct dispatcher *dispatcher = queue->dispatcher;
-    const struct settings *settings = &dispatcher->tree->control->settings;
-    const struct topic_entry *topic = &dispatcher->tree->topics->topic[queue->slot_entry->topic];
+    const struct settings *settings = &dispatcher->attachment->control->settings;
+    const struct topic_entry *topic = &dispatcher->attachment->topics->topic[queue->slot_entry->topic];
     char folder[STORE_FOLDER_ROOM];
     uint64_t units;
     consume_queue_folder(folder, settings->store, topic->name, topic->name_size, queue->slot_entry->queue_id);
@@ -24,7 +24,7 @@ enum unit_result dispatcher_unit(struct work_queue *queue, uint64_t offset, stru
 const uint8_t *dispatcher_record_of(struct work_queue *queue, const struct queue_unit *unit, struct record_view *view)
 {
     struct dispatcher *dispatcher = queue->dispatcher;
-    const struct settings *settings = &dispatcher->tree->control->settings;
+    const struct settings *settings = &dispatcher->attachment->control->settings;
     const uint8_t *at = log_map_at(&dispatcher->log, unit->physical_offset);
     if (!at)
         return NULL;
@@ -75,7 +75,7 @@ static void read_failure(const struct work_parting *failure, uint8_t *text, stru
 enum part_result dispatcher_part(struct work_queue *queue, uint64_t offset, uint32_t tries)
 {
     struct dispatcher *dispatcher = queue->dispatcher;
-    const struct topics *topics = dispatcher->tree->topics;
+    const struct topics *topics = dispatcher->attachment->topics;
     const struct slice group = {(const uint8_t *)queue->group->name, queue->group->name_size};
     const bool dead = dispatcher_gives_up(queue, tries);
     struct record_view view;
@@ -97,7 +97,7 @@ enum part_result dispatcher_part(struct work_queue *queue, uint64_t offset, uint
     }
     read_failure(dispatcher_text(dispatcher, queue->key, offset), text, &failed);
     struct retry_image image;
-    const enum retry_result made = retry_make(&dispatcher->tree->control->settings, topics, &failed, dispatcher->properties, &image);
+    const enum retry_result made = retry_make(&dispatcher->attachment->control->settings, topics, &failed, dispatcher->properties, &image);
     if (made != RETRY_MADE)
         return made == RETRY_TOPICS ? PART_TOPICS : PART_NEVER;
     image.parts.prepared_offset = retry_mark(unit.physical_offset);

@@ -28,7 +28,7 @@ uint64_t dispatcher_key(const char *path)
 
 int dispatcher_partings(struct dispatcher *dispatcher, const char *path)
 {
-    const struct control *control = dispatcher->tree->control;
+    const struct control *control = dispatcher->attachment->control;
     if (dispatcher->partings)
         return 0;
     if (control->settings.own_lanes <= OWN_LANE_DISPATCHER || control->settings.read_only)
@@ -45,7 +45,7 @@ int dispatcher_partings(struct dispatcher *dispatcher, const char *path)
     if (error)
         return error;
     struct work_partings *partings = memory;
-    put_lane_open(&dispatcher->put, dispatcher->tree, OWN_LANE_DISPATCHER);
+    put_lane_open(&dispatcher->put, dispatcher->attachment, OWN_LANE_DISPATCHER);
     if (partings->magic != WORK_PARTINGS_MAGIC || memcmp(partings->boot, dispatcher->boot, sizeof partings->boot) != 0) {
         memset(partings, 0, sizeof *partings);
         memcpy(partings->boot, dispatcher->boot, sizeof partings->boot);
@@ -186,8 +186,8 @@ void dispatcher_landed(struct dispatcher *dispatcher, const struct record_view *
     if (!at || record_parse(at, left, &source) != RECORD_GOOD)
         return; /* retention has removed it, and with it the word */
     char path[STORE_FILE_ROOM + 2 * TOPIC_NAME_MAX];
-    snprintf(path, sizeof path, "%s/orbitmq/workers/%.*s/%.*s.%u", dispatcher->tree->control->settings.store, (int)group.size,
-             (const char *)group.data, (int)source.topic.size, (const char *)source.topic.data, source.queue_id);
+    snprintf(path, sizeof path, "%s/orbitmq/workers/%.*s/%.*s.%u", dispatcher->attachment->control->settings.store,
+             (int)group.size, (const char *)group.data, (int)source.topic.size, (const char *)source.topic.data, source.queue_id);
     land(dispatcher, group, path, source.queue_offset);
 }
 
@@ -224,7 +224,7 @@ bool dispatcher_load(struct dispatcher *dispatcher)
     atomic_store_explicit(&dispatcher->partings->from, 0, memory_order_release);
     CRASH_POINT("dispatcher_kept_begun");
     atomic_signal_fence(memory_order_release);
-    dispatcher->partings->generation = dispatcher->tree->control->header.generation;
+    dispatcher->partings->generation = dispatcher->attachment->control->header.generation;
     dispatcher->loaded = true;
     return true;
 }

@@ -30,7 +30,7 @@ static uint64_t end_of(const struct dispatcher *dispatcher, const struct work_qu
 /* Every message below is in its queue. acquire: before the look at the queues. Pairs with reput's release [P1]. */
 static uint64_t log_limit(const struct dispatcher *dispatcher)
 {
-    return atomic_load_explicit(&dispatcher->tree->control->reput.value, memory_order_acquire);
+    return atomic_load_explicit(&dispatcher->attachment->control->reput.value, memory_order_acquire);
 }
 
 /* Passes what is done. True if there is a message below the limit; then its place in the log is known. */

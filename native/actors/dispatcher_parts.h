@@ -114,7 +114,7 @@ struct work_worker {
 };
 
 struct dispatcher {
-    struct attachment *tree;
+    struct attachment *attachment;
     uint8_t boot[16];
     uint32_t work_version;     /* of the plan taken last */
     bool planned;              /* one was taken */

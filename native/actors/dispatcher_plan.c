@@ -33,12 +33,12 @@ struct work_queue *dispatcher_find_queue(const struct work_group *group, uint32_
 
 struct session_map *dispatcher_session(struct dispatcher *dispatcher, struct work_worker *worker)
 {
-    struct session_map *map = attachment_session(dispatcher->tree, worker->slot, worker->epoch);
+    struct session_map *map = attachment_session(dispatcher->attachment, worker->slot, worker->epoch);
     if (!map || !map->parts.answers)
         return NULL;
     if (worker->attached)
         return map;
-    const struct session_entry *entry = &dispatcher->tree->control->sessions[worker->slot];
+    const struct session_entry *entry = &dispatcher->attachment->control->sessions[worker->slot];
     /* acquire: what a predecessor noted. Pairs with the release in note_taken [H1]. */
     const uint64_t version = atomic_load_explicit(&entry->taken_version, memory_order_acquire);
     const bool noted = entry->taken[version & 1].epoch == worker->epoch;
@@ -55,7 +55,7 @@ struct session_map *dispatcher_session(struct dispatcher *dispatcher, struct wor
  * queue, reput's between its store of the maximum and its look at the bit [J1]. */
 static void listen(const struct dispatcher *dispatcher, uint32_t slot, bool on)
 {
-    _Atomic uint64_t *word = &dispatcher->tree->control->worked[slot / 64];
+    _Atomic uint64_t *word = &dispatcher->attachment->control->worked[slot / 64];
     const uint64_t bit = UINT64_C(1) << (slot % 64);
     if (on)
         atomic_fetch_or_explicit(word, bit, memory_order_relaxed);
@@ -118,7 +118,7 @@ static void close_queue(const struct dispatcher *dispatcher, struct work_queue *
         work_queue_forget(queue);
     listen(dispatcher, queue->slot, false);
     order_remove_queue(queue);
-    consume_queue_reader_close(&queue->units, dispatcher->tree->control->settings.queue_file_units);
+    consume_queue_reader_close(&queue->units, dispatcher->attachment->control->settings.queue_file_units);
     work_queue_close(queue);
     free(queue);
 }
@@ -146,7 +146,7 @@ int dispatcher_queue(struct dispatcher *dispatcher, int32_t number, uint32_t slo
     }
     if (known)
         drop_queue(dispatcher, group, known); /* it was reset: another file has its place */
-    if (slot >= dispatcher->tree->topics->queue_capacity)
+    if (slot >= dispatcher->attachment->topics->queue_capacity)
         return EINVAL;
     struct work_queue *queue =
         grow((void ***)&group->queues, group->queue_count, &group->queue_room) ? calloc(1, sizeof *queue) : NULL;
@@ -158,9 +158,9 @@ int dispatcher_queue(struct dispatcher *dispatcher, int32_t number, uint32_t slo
     queue->slot = slot;
     queue->opening = opening;
     queue->topic = topic;
-    queue->slot_entry = topics_queue(dispatcher->tree->topics, slot);
+    queue->slot_entry = topics_queue(dispatcher->attachment->topics, slot);
     queue->named = true;
-    const struct topic_entry *entry = &dispatcher->tree->topics->topic[queue->slot_entry->topic];
+    const struct topic_entry *entry = &dispatcher->attachment->topics->topic[queue->slot_entry->topic];
     queue->retry = retry_after((struct slice){entry->name, entry->name_size}, RETRY_PREFIX).data != NULL;
     int error = work_queue_open(queue, path, opening, offset);
     if (!error && group->order && !order_add_queue(queue)) {

@@ -96,7 +96,7 @@ static uint32_t settle(struct dispatcher *dispatcher, uint64_t now_ms)
     atomic_store_explicit(&partings->from, 0, memory_order_release);
     CRASH_POINT("dispatcher_put_over");
     if (refused) {
-        count(dispatcher->tree->page, COUNT_FULL, refused);
+        count(dispatcher->attachment->page, COUNT_FULL, refused);
         dispatcher->put_retry_ms = now_ms + RETRY_MS;
     }
     return landed + refused;
@@ -121,7 +121,7 @@ static void stay(struct work_queue *queue, uint64_t offset, uint64_t word, uint6
     dispatcher_text_free(queue->dispatcher, queue->key, offset);
     work_queue_free(queue, offset, word, work_tries(word), back_off_ms(work_tries(word)), now_ms);
     queue->parting--;
-    count(queue->dispatcher->tree->page, COUNT_REJECTED, 1);
+    count(queue->dispatcher->attachment->page, COUNT_REJECTED, 1);
 }
 
 /* False: the portion is full, or the step has read enough. */
@@ -171,7 +171,7 @@ static bool put_group(struct work_group *group, uint64_t now_ms)
 /* Mappings keep pages in memory. */
 static void let_go(struct dispatcher *dispatcher)
 {
-    const struct settings *settings = &dispatcher->tree->control->settings;
+    const struct settings *settings = &dispatcher->attachment->control->settings;
     if (dispatcher->read < MAPPED_BYTES)
         return;
     log_map_close(&dispatcher->log);
@@ -217,7 +217,7 @@ uint32_t dispatcher_put(struct dispatcher *dispatcher, uint64_t now_ms)
     if (!dispatcher_putting(dispatcher))
         return 0;
     /* acquire: the log's end, behind which the writer puts them. release: before they are published */
-    atomic_store_explicit(&dispatcher->partings->from, atomic_load_explicit(&dispatcher->tree->control->wrote.value, memory_order_acquire),
+    atomic_store_explicit(&dispatcher->partings->from, atomic_load_explicit(&dispatcher->attachment->control->wrote.value, memory_order_acquire),
                           memory_order_release);
     CRASH_POINT("dispatcher_put_marked");
     put_lane_publish(&dispatcher->put);

@@ -24,7 +24,7 @@
 #define LINGER_NS 60000u /* how long to look for the next demand after a sync on demand */
 
 struct flush {
-    struct attachment *tree;
+    struct attachment *attachment;
     char folder[STORE_FOLDER_ROOM];
     uint64_t file_size;
     uint64_t open_start; /* of the file behind descriptor */
@@ -38,22 +38,22 @@ struct flush {
 /* relaxed: a hint */
 static uint64_t askers(const struct flush *flush)
 {
-    return atomic_load_explicit(&flush->tree->control->flush_askers, memory_order_relaxed);
+    return atomic_load_explicit(&flush->attachment->control->flush_askers, memory_order_relaxed);
 }
 
-struct flush *flush_open(struct attachment *tree)
+struct flush *flush_open(struct attachment *attachment)
 {
     struct flush *flush = calloc(1, sizeof *flush);
     if (!flush)
         return NULL;
-    log_folder(flush->folder, tree->control->settings.store);
-    flush->tree = tree;
-    flush->file_size = tree->control->settings.log_file_size;
+    log_folder(flush->folder, attachment->control->settings.store);
+    flush->attachment = attachment;
+    flush->file_size = attachment->control->settings.log_file_size;
     flush->descriptor = -1;
     flush->askers = askers(flush);
     flush->synced_ms = clock_ms();
     /* acquire: the predecessor's word. It is dead, and the supervisor has waited for it before starting us. */
-    flush->doubt = atomic_load_explicit(&tree->control->syncing, memory_order_acquire) != 0;
+    flush->doubt = atomic_load_explicit(&attachment->control->syncing, memory_order_acquire) != 0;
     return flush;
 }
 
@@ -80,8 +80,8 @@ static int sync_file(struct flush *flush)
     const uint64_t from = clock_ns();
     if (fdatasync(flush->descriptor))
         return errno;
-    histogram_record(&flush->tree->page->histogram, (clock_ns() - from) / 1000u);
-    count(flush->tree->page, COUNT_SYNCS, 1);
+    histogram_record(&flush->attachment->page->histogram, (clock_ns() - from) / 1000u);
+    count(flush->attachment->page, COUNT_SYNCS, 1);
     return 0;
 }
 
@@ -106,13 +106,13 @@ static int sync_again(struct flush *flush, uint64_t from, uint64_t to)
 /* True if [from, to), two record boundaries, still holds good records. */
 static int check(const struct flush *flush, uint64_t from, uint64_t to)
 {
-    struct scan *scan = scan_open(flush->tree->control->settings.store, flush->file_size, from, true);
+    struct scan *scan = scan_open(flush->attachment->control->settings.store, flush->file_size, from, true);
     if (!scan)
         return errno;
     struct scan_state state = {.offset = from};
     enum scan_result result = SCAN_MORE;
     while (result == SCAN_MORE && state.offset < to) {
-        attachment_beat(flush->tree);
+        attachment_beat(flush->attachment);
         result = scan_step(scan, to - state.offset);
         scan_look(scan, &state);
     }
@@ -124,14 +124,14 @@ static int check(const struct flush *flush, uint64_t from, uint64_t to)
 static uint64_t give_up(struct flush *flush, int error)
 {
     /* release: for readers that act on it; a waiter only gives up sooner */
-    atomic_store_explicit(&flush->tree->control->flushed.error, (uint32_t)error, memory_order_release);
-    bell_ring(&flush->tree->wake->flushed);
+    atomic_store_explicit(&flush->attachment->control->flushed.error, (uint32_t)error, memory_order_release);
+    bell_ring(&flush->attachment->wake->flushed);
     return 0;
 }
 
 uint64_t flush_step(struct flush *flush)
 {
-    struct control *control = flush->tree->control;
+    struct control *control = flush->attachment->control;
     flush->synced_ms = clock_ms();
     /* relaxed: only we write it */
     if (atomic_load_explicit(&control->flushed.error, memory_order_relaxed))
@@ -173,17 +173,17 @@ uint64_t flush_step(struct flush *flush)
     /* release: the position before the word that is then no longer needed; a successor that sees this sees the position */
     atomic_store_explicit(&control->syncing, 0, memory_order_release);
     CRASH_POINT("flush_published");
-    if (bell_ring(&flush->tree->wake->flushed))
-        count(flush->tree->page, COUNT_WAKES, 1);
-    count(flush->tree->page, COUNT_STEPS, 1);
+    if (bell_ring(&flush->attachment->wake->flushed))
+        count(flush->attachment->page, COUNT_WAKES, 1);
+    count(flush->attachment->page, COUNT_STEPS, 1);
     CRASH_POINT("flush_rung");
-    count(flush->tree->page, COUNT_BYTES, wrote - flushed);
+    count(flush->attachment->page, COUNT_BYTES, wrote - flushed);
     return wrote - flushed;
 }
 
 static bool wanted(const struct flush *flush)
 {
-    const struct control *control = flush->tree->control;
+    const struct control *control = flush->attachment->control;
     /* acquire: what is to be flushed was written before [W1] */
     const uint64_t want = atomic_load_explicit(&control->flush_wanted, memory_order_acquire);
     return want > atomic_load_explicit(&control->flushed.value, memory_order_relaxed) &&
@@ -218,8 +218,8 @@ static bool wanted_soon(const struct flush *flush)
 /* Sleeps until somebody wants the disk or the next timed flush is due. */
 static enum bell_wake rest(struct flush *flush)
 {
-    struct bell *bell = &flush->tree->wake->flush;
-    const uint64_t interval = flush->tree->control->settings.flush_interval_ms;
+    struct bell *bell = &flush->attachment->wake->flush;
+    const uint64_t interval = flush->attachment->control->settings.flush_interval_ms;
     const uint64_t since = clock_ms() - flush->synced_ms;
     uint64_t limit_ns = since >= interval ? 1 : (interval - since) * 1000000u;
     if (limit_ns > BELL_LIMIT_NS)
@@ -229,17 +229,17 @@ static enum bell_wake rest(struct flush *flush)
         bell_cancel(bell, ticket);
         return BELL_RUNG;
     }
-    count(flush->tree->page, COUNT_SLEEPS, 1);
+    count(flush->attachment->page, COUNT_SLEEPS, 1);
     return bell_sleep(bell, ticket, limit_ns);
 }
 
 enum run_result flush_run(struct flush *flush, uint32_t limit_ms)
 {
-    const struct control *control = flush->tree->control;
+    const struct control *control = flush->attachment->control;
     const uint64_t end = clock_ms() + limit_ms;
     for (;;) {
         const uint64_t now = clock_ms();
-        attachment_beat(flush->tree);
+        attachment_beat(flush->attachment);
         if (wanted(flush)) {
             gather(flush);
             flush_step(flush);

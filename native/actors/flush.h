@@ -7,7 +7,7 @@
 
 struct flush;
 
-struct flush *flush_open(struct attachment *tree);
+struct flush *flush_open(struct attachment *attachment);
 void flush_close(struct flush *flush);
 
 /* Syncs everything up to the wrote position, which it reads first; returns the number of bytes made durable. */

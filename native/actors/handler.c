@@ -7,35 +7,35 @@
 
 static bool ours(const struct handler *handler, uint32_t slot)
 {
-    return session_lane(&handler->tree->control->settings, slot) == handler->index;
+    return session_lane(&handler->attachment->control->settings, slot) == handler->index;
 }
 
 static void all_pending(struct handler *handler)
 {
-    for (uint32_t slot = handler->index; slot < SESSIONS_MAX; slot += handler_lanes(&handler->tree->control->settings))
-        if (handler->tree->control->sessions[slot].shape.epoch)
+    for (uint32_t slot = handler->index; slot < SESSIONS_MAX; slot += handler_lanes(&handler->attachment->control->settings))
+        if (handler->attachment->control->sessions[slot].shape.epoch)
             handler->pending[slot / 64] |= UINT64_C(1) << (slot % 64);
 }
 
-struct handler *handler_open(struct attachment *tree, uint32_t lane)
+struct handler *handler_open(struct attachment *attachment, uint32_t lane)
 {
-    assert(lane < handler_lanes(&tree->control->settings) && tree->lanes[lane]);
+    assert(lane < handler_lanes(&attachment->control->settings) && attachment->lanes[lane]);
     struct handler *handler = calloc(1, sizeof *handler);
     if (!handler)
         return NULL;
-    handler->tree = tree;
+    handler->attachment = attachment;
     handler->index = lane;
-    handler->lane = tree->lanes[lane];
+    handler->lane = attachment->lanes[lane];
     handler->last_topic = TOPIC_NONE;
     handler->pace = pace_start();
-    log_map_open(&handler->log, tree->control->settings.store, tree->control->settings.log_file_size, false);
+    log_map_open(&handler->log, attachment->control->settings.store, attachment->control->settings.log_file_size, false);
     handler->step_bytes = handler->lane->capacity;
     ring_producer_attach(&handler->out, &handler->lane->ring, handler->lane->capacity);
     handler->published = handler->out.position;
     handler_scan_lane(handler);
     /* relaxed: a flag of ours that a predecessor may have left up */
     atomic_store_explicit(&handler->lane->stalled, 0, memory_order_relaxed);
-    handler->sessions_version = atomic_load_explicit(&tree->control->sessions_version, memory_order_acquire);
+    handler->sessions_version = atomic_load_explicit(&attachment->control->sessions_version, memory_order_acquire);
     all_pending(handler);
     return handler;
 }
@@ -43,18 +43,18 @@ struct handler *handler_open(struct attachment *tree, uint32_t lane)
 void handler_close(struct handler *handler)
 {
     log_map_close(&handler->log);
-    consume_queue_reader_close(&handler->units, handler->tree->control->settings.queue_file_units);
+    consume_queue_reader_close(&handler->units, handler->attachment->control->settings.queue_file_units);
     free(handler);
 }
 
 void handler_limit_step(struct handler *handler, uint64_t bytes) { handler->step_bytes = bytes; }
 
-struct bell *handler_bell(struct handler *handler) { return &handler->tree->wake->handler[handler->index]; }
+struct bell *handler_bell(struct handler *handler) { return &handler->attachment->wake->handler[handler->index]; }
 
 /* Moves the news bits of our lane to pending[]. */
 static void collect(struct handler *handler)
 {
-    _Atomic uint64_t *news = handler->tree->wake->news[handler->index];
+    _Atomic uint64_t *news = handler->attachment->wake->news[handler->index];
     for (uint32_t word = 0; word < SESSION_WORDS; word++) {
         /* relaxed look first, so that an idle scan does not write; seq_cst exchange: the bit is cleared before the ring's
          * tail is read (the fence below), and the client sets tail before bit [N1] */
@@ -65,7 +65,7 @@ static void collect(struct handler *handler)
      * the fence between a client's frame and its look at the bit [N1]. */
     atomic_thread_fence(memory_order_seq_cst);
     CRASH_POINT("handler_collected");
-    const uint32_t version = atomic_load_explicit(&handler->tree->control->sessions_version, memory_order_acquire);
+    const uint32_t version = atomic_load_explicit(&handler->attachment->control->sessions_version, memory_order_acquire);
     if (version != handler->sessions_version) {
         handler->sessions_version = version;
         all_pending(handler); /* sessions that have come or are closing */
@@ -75,7 +75,7 @@ static void collect(struct handler *handler)
 /* Wakes the clients of sessions whose verdicts the writer has delivered. */
 static void deliver(struct handler *handler)
 {
-    _Atomic uint64_t *words = handler->tree->control->deliver[handler->index];
+    _Atomic uint64_t *words = handler->attachment->control->deliver[handler->index];
     for (uint32_t word = 0; word < SESSION_WORDS; word++) {
         /* relaxed look first, so that an idle scan does not write */
         if (!atomic_load_explicit(&words[word], memory_order_relaxed))
@@ -85,9 +85,9 @@ static void deliver(struct handler *handler)
         CRASH_POINT("handler_deliver_cleared");
         for (; bits; bits &= bits - 1) {
             const uint32_t slot = word * 64 + (uint32_t)__builtin_ctzll(bits);
-            struct session_map *map = attachment_session(handler->tree, slot, handler->tree->control->sessions[slot].shape.epoch);
+            struct session_map *map = attachment_session(handler->attachment, slot, handler->attachment->control->sessions[slot].shape.epoch);
             if (map && bell_ring_client(&map->session->bell))
-                count(handler->tree->page, COUNT_WAKES, 1);
+                count(handler->attachment->page, COUNT_WAKES, 1);
         }
     }
 }
@@ -112,7 +112,7 @@ static void serve(struct handler *handler, uint32_t slot, uint32_t *taken)
 {
     const uint32_t taken_before = *taken, ends_before = handler->ends;
     const uint64_t bit = UINT64_C(1) << (slot % 64);
-    struct control *control = handler->tree->control;
+    struct control *control = handler->attachment->control;
     struct session_entry *entry = &control->sessions[slot];
     const uint32_t epoch = entry->shape.epoch;
     /* acquire: the epoch before the state, which is therefore this session's where the epoch is the same at the end. Pairs with the
@@ -138,7 +138,7 @@ static void serve(struct handler *handler, uint32_t slot, uint32_t *taken)
     if (result == INTAKE_EMPTY || result == INTAKE_FAULTY)
         handler->pending[slot / 64] &= ~bit;
     if (result == INTAKE_FAULTY) {
-        count(handler->tree->page, COUNT_FAULTS, 1);
+        count(handler->attachment->page, COUNT_FAULTS, 1);
         if (!session_move_state(control, slot, SESSION_READY, SESSION_FAULTY))
             session_move_state(control, slot, SESSION_CLOSING, SESSION_FAULTY);
     } else if (result == INTAKE_EMPTY && closing && ours(handler, slot) && entry->shape.sq_capacity &&
@@ -194,7 +194,7 @@ static void serve_ending(struct handler *handler, uint32_t *taken)
 uint32_t handler_step(struct handler *handler)
 {
     uint32_t taken = 0;
-    attachment_sweep(handler->tree);
+    attachment_sweep(handler->attachment);
     deliver(handler);
     collect(handler);
     handler->stalled = handler->full = false;
@@ -202,17 +202,17 @@ uint32_t handler_step(struct handler *handler)
     serve_ending(handler, &taken);
     serve_in_turn(handler, handler->pending, &handler->turn, &taken);
     if (taken) {
-        count(handler->tree->page, COUNT_STEPS, 1);
-        count(handler->tree->page, COUNT_MESSAGES, taken);
-        histogram_record(&handler->tree->page->histogram, taken);
+        count(handler->attachment->page, COUNT_STEPS, 1);
+        count(handler->attachment->page, COUNT_MESSAGES, taken);
+        histogram_record(&handler->attachment->page->histogram, taken);
     }
     return taken;
 }
 
 bool handler_has_news(const struct handler *handler)
 {
-    const _Atomic uint64_t *news = handler->tree->wake->news[handler->index];
-    const _Atomic uint64_t *words = handler->tree->control->deliver[handler->index];
+    const _Atomic uint64_t *news = handler->attachment->wake->news[handler->index];
+    const _Atomic uint64_t *words = handler->attachment->control->deliver[handler->index];
     uint64_t any = 0;
     for (uint32_t word = 0; word < SESSION_WORDS; word++) {
         /* acquire, after the announcement's fence [B1] */
@@ -227,14 +227,14 @@ bool handler_has_news(const struct handler *handler)
     }
     /* acquire: as in collect */
     return any || handler->sessions_version !=
-                      atomic_load_explicit(&handler->tree->control->sessions_version, memory_order_acquire);
+                      atomic_load_explicit(&handler->attachment->control->sessions_version, memory_order_acquire);
 }
 
 static enum bell_wake sleep_for_news(struct handler *handler)
 {
     struct bell *bell = handler_bell(handler);
     if (handler->stalled) {
-        count(handler->tree->page, COUNT_FULL, 1);
+        count(handler->attachment->page, COUNT_FULL, 1);
         /* relaxed: the announcement's fence below orders it before our look at the lane's head [M1] */
         atomic_store_explicit(&handler->lane->stalled, 1, memory_order_relaxed);
         CRASH_POINT("handler_stalled");
@@ -244,7 +244,7 @@ static enum bell_wake sleep_for_news(struct handler *handler)
     if (handler_has_news(handler))
         bell_cancel(bell, ticket);
     else {
-        count(handler->tree->page, COUNT_SLEEPS, 1);
+        count(handler->attachment->page, COUNT_SLEEPS, 1);
         wake = bell_sleep(bell, ticket, BELL_LIMIT_NS);
     }
     /* relaxed: if the flag is still seen, the writer rings once in vain */
@@ -266,16 +266,16 @@ static void look_at_all(struct handler *handler, uint64_t now_ms)
 void handler_tick(struct handler *handler, uint64_t now_ms)
 {
     look_at_all(handler, now_ms);
-    attachment_beat(handler->tree);
+    attachment_beat(handler->attachment);
 }
 
 enum run_result handler_run(struct handler *handler, uint32_t limit_ms)
 {
     const uint64_t end = clock_ms() + limit_ms;
-    const uint64_t spin_ns = (uint64_t)handler->tree->control->settings.spin_us * 1000u;
+    const uint64_t spin_ns = (uint64_t)handler->attachment->control->settings.spin_us * 1000u;
     for (;;) {
         const uint32_t taken = handler_step(handler);
-        const enum pace_rest rest = taken ? PACE_LOOK : pace_idle(&handler->pace, spin_ns, control_crowded(handler->tree->control));
+        const enum pace_rest rest = taken ? PACE_LOOK : pace_idle(&handler->pace, spin_ns, control_crowded(handler->attachment->control));
         if (taken)
             pace_work(&handler->pace, taken);
         if (rest == PACE_SIGNAL || (rest == PACE_SLEEP && sleep_for_news(handler) == BELL_SIGNAL))

@@ -13,7 +13,7 @@
 struct handler;
 
 /* Continues where a predecessor left off (handler_intake.c says how). NULL if memory is short. */
-struct handler *handler_open(struct attachment *tree, uint32_t lane);
+struct handler *handler_open(struct attachment *attachment, uint32_t lane);
 void handler_close(struct handler *handler);
 
 /* One bounded step over the sessions with news; returns the number of messages put into the lane. */

@@ -30,7 +30,7 @@ static void set_mark(struct handler *handler, const struct taking *taking, struc
     uint8_t text[ATOMIC_MARK_MAX];
     const struct slice own = record_template_properties(judged->template);
     const uint32_t size = mark_put(text, taking->index, taking->head.count);
-    const uint32_t message_max = handler->tree->control->settings.message_max;
+    const uint32_t message_max = handler->attachment->control->settings.message_max;
     if (own.size + size > RECORD_PROPERTIES_MAX) {
         judged->verdict = VERDICT_PROPERTIES_TOO_LARGE;
         judged->detail = RECORD_PROPERTIES_MAX - ATOMIC_MARK_MAX;
@@ -47,7 +47,7 @@ static void set_mark(struct handler *handler, const struct taking *taking, struc
 static void weigh(const struct handler *handler, struct taking *taking, struct judged_message *judged)
 {
     const uint64_t lane = lane_batch_max(handler->lane->capacity);
-    const uint64_t file = handler->tree->control->settings.log_file_size - RECORD_BLANK_SIZE;
+    const uint64_t file = handler->attachment->control->settings.log_file_size - RECORD_BLANK_SIZE;
     taking->in_lane += ring_stride(sizeof(struct lane_record) + judged->template->size);
     taking->in_log += judged->template->size;
     if (taking->in_lane > lane || taking->in_log > file) {
@@ -129,7 +129,7 @@ enum intake_result handler_take_atomic(struct handler *handler, uint32_t slot, c
         return INTAKE_FAULTY; /* no honest client: it could never be taken as a whole, or not even its refusals would fit */
     if (intake->sequence >= intake->skip) { /* otherwise a predecessor has published all of it */
         /* acquire: a slot's verdict was delivered before its sequence counts as completed */
-        const uint64_t completed = atomic_load_explicit(&handler->tree->control->sessions[slot].completed, memory_order_acquire);
+        const uint64_t completed = atomic_load_explicit(&handler->attachment->control->sessions[slot].completed, memory_order_acquire);
         if (intake->sequence + count > completed + map->shape.window)
             return INTAKE_EMPTY; /* as in take_frame */
         const uint64_t from = handler->out.position;

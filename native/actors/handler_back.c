@@ -49,11 +49,11 @@ static uint32_t queues_of(const struct topic_entry *topic) { return atomic_load_
 /* Makes the record that it becomes. */
 static enum verdict make(struct handler *handler, const struct failed *failed, struct judged_message *judged)
 {
-    const struct settings *const settings = &handler->tree->control->settings;
+    const struct settings *const settings = &handler->attachment->control->settings;
     struct retry_image image;
     if (!failed->topic)
         return VERDICT_UNKNOWN_TOPIC;
-    switch (retry_make(settings, handler->tree->topics, failed, handler->properties, &image)) {
+    switch (retry_make(settings, handler->attachment->topics, failed, handler->properties, &image)) {
     case RETRY_MADE:
         break;
     case RETRY_TOPICS:
@@ -74,7 +74,7 @@ static enum verdict make(struct handler *handler, const struct failed *failed, s
 static enum verdict judge_back(struct handler *handler, const struct judged_frame *frame, const struct send_back *back,
                                struct judged_message *judged)
 {
-    const struct topics *topics = handler->tree->topics;
+    const struct topics *topics = handler->attachment->topics;
     struct record_view view;
     struct slice group;
     enum verdict verdict = check_frame(frame, &group);
@@ -157,7 +157,7 @@ static enum verdict judge_again(struct handler *handler, const struct judged_fra
     };
     const struct failed failed = {
         .view = &view,
-        .topic = dead ? retry_topic(handler->tree->topics, DEAD_PREFIX, group) : frame->topic,
+        .topic = dead ? retry_topic(handler->attachment->topics, DEAD_PREFIX, group) : frame->topic,
         .queue = dead ? 0 : message->queue_id % queues_of(frame->topic),
         .level = dead || again.level < 0 ? 0 : (uint32_t)again.level,
         .tries = (uint32_t)again.tries,

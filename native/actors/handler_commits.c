@@ -10,7 +10,7 @@
 /* The member's session: of the same process as the sender's, and marked by the coordinator. */
 static bool is_member(const struct handler *handler, uint32_t sender, const struct send_commits *said, struct slice group)
 {
-    const struct control *control = handler->tree->control;
+    const struct control *control = handler->attachment->control;
     if (said->slot >= SESSIONS_MAX)
         return false;
     const struct session_entry *member = &control->sessions[said->slot];
@@ -53,14 +53,14 @@ static enum verdict judge(struct handler *handler, uint32_t sender, const struct
         return VERDICT_FENCED;
     }
     while (verdict == VERDICT_APPENDED && group_commits_next(&commits, &next))
-        verdict = check_queue(handler->tree->topics, &next, detail);
+        verdict = check_queue(handler->attachment->topics, &next, detail);
     return verdict;
 }
 
 struct judged_message handler_judge_commits(struct handler *handler, uint32_t sender, const struct judged_frame *frame,
                                             const struct send_message *message, const uint8_t *content)
 {
-    const struct topics *topics = handler->tree->topics;
+    const struct topics *topics = handler->attachment->topics;
     struct judged_message judged = {.template = &handler->delayed, .topic = frame->topic, .body = handler->commits};
     struct send_message own = *message;
     struct send_commits said;
@@ -83,7 +83,7 @@ struct judged_message handler_judge_commits(struct handler *handler, uint32_t se
     if (judged.verdict != VERDICT_APPENDED)
         return judged;
     const struct record_parts parts = handler_parts(handler, frame, &own, handler->properties);
-    const uint32_t limit = handler->tree->control->settings.message_max;
+    const uint32_t limit = handler->attachment->control->settings.message_max;
     if (record_image_size(&parts) > limit) {
         judged.detail = limit;
         judged.verdict = VERDICT_BODY_TOO_LARGE;

@@ -32,7 +32,7 @@ static uint32_t add_names(uint8_t *to, struct slice own, const char *when, uint6
 enum verdict handler_divert(struct handler *handler, const struct judged_frame *frame, const struct send_message *message,
                             uint64_t value, const struct topic_entry **topic, uint32_t *queue, uint32_t *detail)
 {
-    const struct topics *topics = handler->tree->topics;
+    const struct topics *topics = handler->attachment->topics;
     const bool at_time = message->delay_level == SEND_AT, cancels = message->delay_level == SEND_CANCEL;
     const char *name = at_time || cancels ? TIMER_TOPIC : DELAY_TOPIC;
     const uint32_t index = topics_find(topics, (const uint8_t *)name, sizeof DELAY_TOPIC - 1);
@@ -61,7 +61,7 @@ enum verdict handler_divert(struct handler *handler, const struct judged_frame *
     const uint32_t later = record_image_size(&parts); /* in the topic that it is for */
     parts.topic = waiting->name;
     parts.topic_size = waiting->name_size;
-    const uint32_t limit = handler->tree->control->settings.message_max;
+    const uint32_t limit = handler->attachment->control->settings.message_max;
     if (later > limit || record_image_size(&parts) > limit) {
         *detail = limit;
         return VERDICT_BODY_TOO_LARGE;

@@ -14,10 +14,10 @@
 /* The number of half messages from the oldest on that is not settled and is in the log, about. */
 static uint64_t open_span(const struct handler *handler, const struct topic_entry *halves)
 {
-    const struct queue_slot *queue = topics_queue(handler->tree->topics, halves->first_slot);
+    const struct queue_slot *queue = topics_queue(handler->attachment->topics, halves->first_slot);
     /* relaxed, all: the limit leaves room for what is in the lanes */
     const uint64_t next = atomic_load_explicit(&queue->next_offset, memory_order_relaxed);
-    const uint64_t floor = atomic_load_explicit(&handler->tree->control->halves.floor, memory_order_relaxed);
+    const uint64_t floor = atomic_load_explicit(&handler->attachment->control->halves.floor, memory_order_relaxed);
     const uint64_t least = atomic_load_explicit(&queue->min_offset, memory_order_relaxed);
     const uint64_t oldest = least > floor ? least : floor;
     return next > oldest ? next - oldest : 0;
@@ -31,7 +31,7 @@ static bool is_value(struct slice text)
 enum verdict handler_divert_half(struct handler *handler, const struct judged_frame *frame, const struct send_message *message,
                                  struct slice group, const struct topic_entry **topic, uint32_t *queue, uint32_t *detail)
 {
-    const struct topics *topics = handler->tree->topics;
+    const struct topics *topics = handler->attachment->topics;
     const uint32_t index = topics_find(topics, (const uint8_t *)HALF_TOPIC, sizeof HALF_TOPIC - 1);
     if (index == TOPIC_NONE)
         return VERDICT_UNKNOWN_TOPIC; /* a sender that has not asked the coordinator for it */
@@ -61,7 +61,7 @@ enum verdict handler_divert_half(struct handler *handler, const struct judged_fr
     const uint32_t later = record_image_size(&parts); /* in the topic that it is for */
     parts.topic = halves->name;
     parts.topic_size = halves->name_size;
-    const uint32_t limit = handler->tree->control->settings.message_max - SETTLE_ROOM;
+    const uint32_t limit = handler->attachment->control->settings.message_max - SETTLE_ROOM;
     if (later > limit || record_image_size(&parts) > limit) {
         *detail = limit;
         return VERDICT_BODY_TOO_LARGE;

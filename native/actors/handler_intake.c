@@ -42,16 +42,16 @@ void handler_publish(struct handler *handler)
     ring_publish(&handler->out);
     CRASH_POINT("handler_intake_published");
     handler->published = handler->out.position;
-    if (bell_ring(&handler->tree->control->writer_bell))
-        count(handler->tree->page, COUNT_WAKES, 1);
+    if (bell_ring(&handler->attachment->control->writer_bell))
+        count(handler->attachment->page, COUNT_WAKES, 1);
     CRASH_POINT("handler_intake_rang_writer");
 }
 
 /* Attaches to a session at its first sight: a fresh one, or where a predecessor left it. */
 struct session_map *handler_attach(struct handler *handler, uint32_t slot)
 {
-    struct session_entry *entry = &handler->tree->control->sessions[slot];
-    struct session_map *map = attachment_session(handler->tree, slot, entry->shape.epoch);
+    struct session_entry *entry = &handler->attachment->control->sessions[slot];
+    struct session_map *map = attachment_session(handler->attachment, slot, entry->shape.epoch);
     if (!map || !map->parts.sq)
         return NULL;
     struct intake *intake = &handler->intake[slot];
@@ -78,7 +78,7 @@ struct session_map *handler_attach(struct handler *handler, uint32_t slot)
  * client. */
 void handler_settle(struct handler *handler, uint32_t slot, struct session_map *map)
 {
-    struct session_entry *entry = &handler->tree->control->sessions[slot];
+    struct session_entry *entry = &handler->attachment->control->sessions[slot];
     struct intake *intake = &handler->intake[slot];
     const uint64_t version = atomic_load_explicit(&entry->taken_version, memory_order_relaxed); /* only we write it */
     const bool noted = entry->taken[version & 1].epoch == intake->epoch;
@@ -99,7 +99,7 @@ void handler_settle(struct handler *handler, uint32_t slot, struct session_map *
     atomic_thread_fence(memory_order_seq_cst);
     /* relaxed: ordered by the fence */
     if (atomic_load_explicit(&map->session->stalled, memory_order_relaxed) && bell_ring_client(&map->session->bell))
-        count(handler->tree->page, COUNT_WAKES, 1);
+        count(handler->attachment->page, COUNT_WAKES, 1);
 }
 
 /* Puts what settles a half message, or a refusal, into the lane. False when the lane has no room now. */
@@ -121,7 +121,7 @@ static bool settle(struct handler *handler, uint32_t slot, const struct judged_f
     if (verdict == VERDICT_APPENDED)
         handler_put_settle(handler, &settling, record);
     else
-        count(handler->tree->page, COUNT_REJECTED, 1);
+        count(handler->attachment->page, COUNT_REJECTED, 1);
     ring_commit(&handler->out, sizeof *record + size, verdict == VERDICT_APPENDED ? LANE_SETTLE : LANE_REJECT);
     CRASH_POINT("handler_intake_settled");
     handler->ends++;
@@ -247,7 +247,7 @@ static inline bool put(struct handler *handler, uint32_t slot, uint64_t sequence
     } else {
         ring_commit(&handler->out, sizeof *record, LANE_REJECT);
         CRASH_POINT("handler_intake_rejected");
-        count(handler->tree->page, COUNT_REJECTED, 1);
+        count(handler->attachment->page, COUNT_REJECTED, 1);
     }
     return true;
 }
@@ -293,7 +293,7 @@ static enum intake_result take_frame(struct handler *handler, uint32_t slot, con
     if (!read_frame(payload, size, &at, &frame))
         return INTAKE_FAULTY;
     handler_judge_frame(handler, &frame);
-    const _Atomic uint64_t *completed = &handler->tree->control->sessions[slot].completed;
+    const _Atomic uint64_t *completed = &handler->attachment->control->sessions[slot].completed;
     /* acquire: a slot's verdict was delivered before its sequence counts as completed */
     uint64_t window_end = atomic_load_explicit(completed, memory_order_acquire) + map->shape.window;
     if (intake->frame_taken)

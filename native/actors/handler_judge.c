@@ -13,7 +13,7 @@ static const struct topic_entry *resolve(struct handler *handler, const struct s
 {
     if (frame->topic == handler->last_topic && frame->topic_hash == handler->last_hash)
         return handler->topic;
-    const struct topics *topics = handler->tree->topics;
+    const struct topics *topics = handler->attachment->topics;
     if (frame->topic >= topics->topic_capacity)
         return NULL;
     const struct topic_entry *entry = &topics->topic[frame->topic];
@@ -42,7 +42,7 @@ void handler_judge_frame(struct handler *handler, struct judged_frame *frame)
     /* relaxed, both: single words that change independently */
     const bool writable = atomic_load_explicit(&frame->topic->perm, memory_order_relaxed) & PERM_WRITE;
     frame->queues = atomic_load_explicit(&frame->topic->queues, memory_order_relaxed);
-    frame->verdict = handler->tree->control->settings.read_only ? VERDICT_READ_ONLY
+    frame->verdict = handler->attachment->control->settings.read_only ? VERDICT_READ_ONLY
                      : writable                                 ? VERDICT_APPENDED
                                                                 : VERDICT_NO_PERMISSION;
 }
@@ -69,7 +69,7 @@ struct record_parts handler_parts(const struct handler *handler, const struct ju
         .sys_flag = record_body_flag(message->sys_flag),
         .born_ms = frame->head.born_ms,
         .born_host = frame->born,
-        .store_host = handler->tree->control->settings.store_host,
+        .store_host = handler->attachment->control->settings.store_host,
     };
     return parts;
 }
@@ -116,7 +116,7 @@ enum verdict handler_judge(struct handler *handler, const struct judged_frame *f
         return VERDICT_RESERVED;
     if (header_is(like, frame, message))
         return VERDICT_APPENDED;
-    const uint32_t message_max = handler->tree->control->settings.message_max;
+    const uint32_t message_max = handler->attachment->control->settings.message_max;
     const struct record_parts parts = handler_parts(handler, frame, message, properties);
     if (message->body_size > message_max || record_image_size(&parts) > message_max) {
         *detail = message_max;

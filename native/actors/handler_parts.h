@@ -67,7 +67,7 @@ struct judged_message {
 };
 
 struct handler {
-    struct attachment *tree;
+    struct attachment *attachment;
     uint32_t index;
     struct lane *lane;
     struct ring_producer out;

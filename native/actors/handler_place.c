@@ -17,8 +17,8 @@ static enum verdict not_mapped(uint32_t *detail)
 
 static enum verdict look_at_unit(struct handler *handler, const struct topic_entry *topic, const struct record_view *view, uint32_t *detail)
 {
-    const struct settings *const settings = &handler->tree->control->settings;
-    const uint32_t slot = topic->first_slot + view->queue_id, buried = topics_buried(handler->tree->topics);
+    const struct settings *const settings = &handler->attachment->control->settings;
+    const uint32_t slot = topic->first_slot + view->queue_id, buried = topics_buried(handler->attachment->topics);
     if (handler->unit_slot != slot || handler->unit_buried != buried) { /* since then, a file of this name may be another */
         consume_queue_reader_close(&handler->units, settings->queue_file_units);
         handler->unit_slot = slot;
@@ -65,8 +65,8 @@ static enum verdict walk(struct handler *handler, uint64_t from, uint64_t to, ui
 
 enum verdict handler_place(struct handler *handler, const struct topic_entry *topic, const struct record_view *view, uint32_t *detail)
 {
-    const struct control *const control = handler->tree->control;
-    const struct queue_slot *const queue = topics_queue(handler->tree->topics, topic->first_slot + view->queue_id);
+    const struct control *const control = handler->attachment->control;
+    const struct queue_slot *const queue = topics_queue(handler->attachment->topics, topic->first_slot + view->queue_id);
     /* acquire: the maxima that were published before it [P1]; so it is read first */
     const uint64_t reput = atomic_load_explicit(&control->reput.value, memory_order_acquire);
     /* acquire: the units before their number. Pairs with reput's release [Q1]. */

@@ -5,7 +5,7 @@
 
 enum verdict handler_record(struct handler *handler, uint64_t physical_offset, struct record_view *view, uint32_t *detail)
 {
-    const struct control *control = handler->tree->control;
+    const struct control *control = handler->attachment->control;
     /* acquire: the log's bytes before the position [W1] */
     const uint64_t wrote = atomic_load_explicit(&control->wrote.value, memory_order_acquire);
     /* relaxed: a file that is removed meanwhile is found missing, or stays as long as it is mapped */

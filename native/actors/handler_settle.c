@@ -53,7 +53,7 @@ static const struct topic_entry *live(const struct topics *topics, const uint8_t
 static enum verdict describe(struct handler *handler, const struct send_settle *settle, const struct record_view *view,
                              struct record_parts *parts, const struct topic_entry **topic, uint32_t *detail)
 {
-    const struct topics *topics = handler->tree->topics;
+    const struct topics *topics = handler->attachment->topics;
     const struct slice name = properties_get(view->properties.data, view->properties.size, "REAL_TOPIC", 10);
     const struct slice id = properties_get(view->properties.data, view->properties.size, "REAL_QID", 8);
     const bool gives_up = settle->how == SETTLE_GIVE_UP;
@@ -80,7 +80,7 @@ static enum verdict describe(struct handler *handler, const struct send_settle *
     };
     uint32_t size = view->properties.size - (record_sealed(view) ? RECORD_CRC_SIZE : 0);
     size = record_trim(view->properties.data, size);
-    const uint32_t limit = handler->tree->control->settings.message_max - SETTLE_ROOM;
+    const uint32_t limit = handler->attachment->control->settings.message_max - SETTLE_ROOM;
     *detail = limit;
     if (size > RECORD_PROPERTIES_MAX)
         return VERDICT_BODY_TOO_LARGE; /* only another broker's half */
@@ -102,8 +102,8 @@ static struct record_parts describe_op(const struct handler *handler, const stru
         .body = (const uint8_t *)body,
         .body_size = (uint32_t)snprintf(body, room, "%" PRIu64, half),
         .born_ms = frame->head.born_ms,
-        .born_host = handler->tree->control->settings.store_host, /* as RocketMQ's: nobody but the broker has sent it */
-        .store_host = handler->tree->control->settings.store_host,
+        .born_host = handler->attachment->control->settings.store_host, /* as RocketMQ's: nobody but the broker has sent it */
+        .store_host = handler->attachment->control->settings.store_host,
     };
     return parts;
 }
@@ -119,9 +119,9 @@ static void encode(struct handler *handler, const struct record_parts *parts, ui
 enum verdict handler_judge_settle(struct handler *handler, const struct judged_frame *frame, const struct send_settle *settle,
                                   struct settling *settling, uint32_t *detail)
 {
-    const struct topics *topics = handler->tree->topics;
+    const struct topics *topics = handler->attachment->topics;
     *detail = 0;
-    if (handler->tree->control->settings.read_only)
+    if (handler->attachment->control->settings.read_only)
         return VERDICT_READ_ONLY;
     const struct topic_entry *halves = live(topics, (const uint8_t *)HALF_TOPIC, sizeof HALF_TOPIC - 1);
     const struct topic_entry *ops = live(topics, (const uint8_t *)OP_TOPIC, sizeof OP_TOPIC - 1);

@@ -25,27 +25,27 @@ struct audience {
 };
 
 struct notifier {
-    struct attachment *tree;
+    struct attachment *attachment;
     uint32_t sessions_version;
     bool all; /* every session's interests must be read */
     struct interest interest[SESSIONS_MAX];
     struct audience audience[QUEUES_MAX];
 };
 
-struct notifier *notifier_open(struct attachment *tree)
+struct notifier *notifier_open(struct attachment *attachment)
 {
-    assert(tree->topics->queue_capacity <= QUEUES_MAX);
+    assert(attachment->topics->queue_capacity <= QUEUES_MAX);
     struct notifier *notifier = calloc(1, sizeof *notifier);
     if (!notifier)
         return NULL;
-    notifier->tree = tree;
+    notifier->attachment = attachment;
     notifier->all = true;
     /* A predecessor's waiter words name sessions that we do not know yet. Until we do, reput tells us about everything.
      * acquire: the slots before their count, here and below [T2]; relaxed: a word that is seen late names a session to ring,
      * too. */
-    const uint32_t queues = atomic_load_explicit(&tree->topics->queue_count, memory_order_acquire);
+    const uint32_t queues = atomic_load_explicit(&attachment->topics->queue_count, memory_order_acquire);
     for (uint32_t slot = 0; slot < queues; slot++)
-        atomic_store_explicit(&topics_queue(tree->topics, slot)->waiter, PULL_HOLD_MANY, memory_order_relaxed);
+        atomic_store_explicit(&topics_queue(attachment->topics, slot)->waiter, PULL_HOLD_MANY, memory_order_relaxed);
     CRASH_POINT("notifier_opened");
     return notifier;
 }
@@ -70,7 +70,7 @@ static void publish_waiter(struct notifier *notifier, uint32_t queue)
         waiter = PULL_HOLD_MANY;
     }
     /* release is enough here: the full fence follows in update [I1] */
-    atomic_store_explicit(&topics_queue(notifier->tree->topics, queue)->waiter, waiter, memory_order_release);
+    atomic_store_explicit(&topics_queue(notifier->attachment->topics, queue)->waiter, waiter, memory_order_release);
     CRASH_POINT("notifier_waiter_published");
 }
 
@@ -119,9 +119,9 @@ static void forget(struct notifier *notifier, uint32_t slot)
  * changes the list meanwhile raises the version again, and its bit. */
 static void update(struct notifier *notifier, uint32_t slot)
 {
-    struct attachment *tree = notifier->tree;
+    struct attachment *attachment = notifier->attachment;
     forget(notifier, slot);
-    struct session_map *map = attachment_session(tree, slot, tree->control->sessions[slot].shape.epoch);
+    struct session_map *map = attachment_session(attachment, slot, attachment->control->sessions[slot].shape.epoch);
     if (!map || !map->parts.interest)
         return;
     struct session *session = map->session;
@@ -130,7 +130,7 @@ static void update(struct notifier *notifier, uint32_t slot)
     uint32_t n = atomic_load_explicit(&session->interest_count, memory_order_relaxed);
     if (n > map->shape.queue_capacity)
         n = map->shape.queue_capacity;
-    const uint32_t queues = atomic_load_explicit(&tree->topics->queue_count, memory_order_acquire); /* [T2] */
+    const uint32_t queues = atomic_load_explicit(&attachment->topics->queue_count, memory_order_acquire); /* [T2] */
     struct interest *interest = &notifier->interest[slot];
     interest->queues = n ? malloc(n * sizeof *interest->queues) : NULL;
     if (n && !interest->queues)
@@ -149,21 +149,21 @@ static void update(struct notifier *notifier, uint32_t slot)
     atomic_store_explicit(&session->interest_seen, version, memory_order_release);
     CRASH_POINT("notifier_interests_seen");
     if (bell_ring_client(&session->bell))
-        count(tree->page, COUNT_WAKES, 1);
+        count(attachment->page, COUNT_WAKES, 1);
 }
 
 /* Sessions that came, went or were replaced since the last look. */
 static void look_at_sessions(struct notifier *notifier)
 {
-    struct attachment *tree = notifier->tree;
+    struct attachment *attachment = notifier->attachment;
     /* acquire, here and for each state: entries before what says that they changed. Pairs with the coordinator's release [E1]. */
-    const uint32_t version = atomic_load_explicit(&tree->control->sessions_version, memory_order_acquire);
+    const uint32_t version = atomic_load_explicit(&attachment->control->sessions_version, memory_order_acquire);
     if (version == notifier->sessions_version && !notifier->all)
         return;
     notifier->sessions_version = version;
-    attachment_sweep(tree);
+    attachment_sweep(attachment);
     for (uint32_t slot = 0; slot < SESSIONS_MAX; slot++) {
-        const struct session_entry *entry = &tree->control->sessions[slot];
+        const struct session_entry *entry = &attachment->control->sessions[slot];
         const bool ready = atomic_load_explicit(&entry->state, memory_order_acquire) == SESSION_READY;
         const uint32_t epoch = ready ? entry->shape.epoch : 0;
         if (notifier->interest[slot].epoch && notifier->interest[slot].epoch != epoch)
@@ -173,7 +173,7 @@ static void look_at_sessions(struct notifier *notifier)
     }
     if (notifier->all) {
         notifier->all = false;
-        const uint32_t queues = atomic_load_explicit(&tree->topics->queue_count, memory_order_acquire); /* [T2] */
+        const uint32_t queues = atomic_load_explicit(&attachment->topics->queue_count, memory_order_acquire); /* [T2] */
         for (uint32_t queue = 0; queue < queues; queue++)
             publish_waiter(notifier, queue);
     }
@@ -183,7 +183,7 @@ static uint32_t look_at_interests(struct notifier *notifier)
 {
     uint32_t updated = 0;
     for (uint32_t word = 0; word < SESSION_WORDS; word++) {
-        _Atomic uint64_t *bits_at = &notifier->tree->wake->interests[word];
+        _Atomic uint64_t *bits_at = &notifier->attachment->wake->interests[word];
         /* relaxed look first, here and in fan_out, so that an idle scan does not write */
         if (!atomic_load_explicit(bits_at, memory_order_relaxed))
             continue;
@@ -199,26 +199,26 @@ static uint32_t look_at_interests(struct notifier *notifier)
 /* Wakes every session that waits for a dirty queue. */
 static uint32_t fan_out(struct notifier *notifier)
 {
-    struct attachment *tree = notifier->tree;
+    struct attachment *attachment = notifier->attachment;
     uint32_t dirty = 0, wakes = 0;
     for (uint32_t word = 0; word < QUEUE_WORDS; word++) {
-        if (!atomic_load_explicit(&tree->control->dirty[word], memory_order_relaxed))
+        if (!atomic_load_explicit(&attachment->control->dirty[word], memory_order_relaxed))
             continue;
         /* acquire: max_offset before the bit. Pairs with reput's release [I3]. */
-        uint64_t bits = atomic_exchange_explicit(&tree->control->dirty[word], 0, memory_order_acquire);
+        uint64_t bits = atomic_exchange_explicit(&attachment->control->dirty[word], 0, memory_order_acquire);
         CRASH_POINT("notifier_dirty_cleared");
         for (; bits; bits &= bits - 1, dirty++) {
             const struct audience *audience = &notifier->audience[word * 64 + (uint32_t)__builtin_ctzll(bits)];
             for (uint32_t i = 0; i < audience->count; i++) {
                 const uint32_t slot = audience->slots[i];
-                struct session_map *map = attachment_session(tree, slot, notifier->interest[slot].epoch);
+                struct session_map *map = attachment_session(attachment, slot, notifier->interest[slot].epoch);
                 wakes += map && bell_ring_client(&map->session->bell) > 0;
                 CRASH_POINT("notifier_rang");
             }
         }
     }
-    count(tree->page, COUNT_DIRTY, dirty);
-    count(tree->page, COUNT_WAKES, wakes);
+    count(attachment->page, COUNT_DIRTY, dirty);
+    count(attachment->page, COUNT_WAKES, wakes);
     return dirty;
 }
 
@@ -227,30 +227,30 @@ uint32_t notifier_step(struct notifier *notifier)
     look_at_sessions(notifier);
     const uint32_t done = look_at_interests(notifier) + fan_out(notifier);
     if (done) {
-        count(notifier->tree->page, COUNT_STEPS, 1);
-        histogram_record(&notifier->tree->page->histogram, done);
+        count(notifier->attachment->page, COUNT_STEPS, 1);
+        histogram_record(&notifier->attachment->page->histogram, done);
     }
     return done;
 }
 
 static bool has_news(const struct notifier *notifier)
 {
-    const struct attachment *tree = notifier->tree;
+    const struct attachment *attachment = notifier->attachment;
     uint64_t any = 0;
     /* acquire, after the announcement's fence [B1] */
     for (uint32_t word = 0; word < SESSION_WORDS; word++)
-        any |= atomic_load_explicit(&tree->wake->interests[word], memory_order_acquire);
+        any |= atomic_load_explicit(&attachment->wake->interests[word], memory_order_acquire);
     for (uint32_t word = 0; word < QUEUE_WORDS; word++)
-        any |= atomic_load_explicit(&tree->control->dirty[word], memory_order_acquire);
+        any |= atomic_load_explicit(&attachment->control->dirty[word], memory_order_acquire);
     /* acquire: as in look_at_sessions */
     return any || notifier->sessions_version !=
-                      atomic_load_explicit(&tree->control->sessions_version, memory_order_acquire);
+                      atomic_load_explicit(&attachment->control->sessions_version, memory_order_acquire);
 }
 
 enum run_result notifier_run(struct notifier *notifier, uint32_t limit_ms)
 {
-    struct attachment *tree = notifier->tree;
-    struct bell *bell = &tree->wake->notifier;
+    struct attachment *attachment = notifier->attachment;
+    struct bell *bell = &attachment->wake->notifier;
     const uint64_t end = clock_ms() + limit_ms;
     for (;;) {
         if (!notifier_step(notifier)) {
@@ -258,12 +258,12 @@ enum run_result notifier_run(struct notifier *notifier, uint32_t limit_ms)
             if (has_news(notifier)) {
                 bell_cancel(bell, ticket);
             } else {
-                count(tree->page, COUNT_SLEEPS, 1);
+                count(attachment->page, COUNT_SLEEPS, 1);
                 if (bell_sleep(bell, ticket, BELL_LIMIT_NS) == BELL_SIGNAL)
                     return RUN_SIGNAL;
             }
         }
-        attachment_beat(tree);
+        attachment_beat(attachment);
         if (clock_ms() >= end)
             return RUN_TIME;
     }

@@ -12,7 +12,7 @@
 struct notifier;
 
 /* Starts with every session's interests unread and every queue dirty. */
-struct notifier *notifier_open(struct attachment *tree);
+struct notifier *notifier_open(struct attachment *attachment);
 void notifier_close(struct notifier *notifier);
 uint32_t notifier_step(struct notifier *notifier);
 enum run_result notifier_run(struct notifier *notifier, uint32_t limit_ms);

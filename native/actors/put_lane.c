@@ -4,13 +4,13 @@
 
 #include <assert.h>
 
-void put_lane_open(struct put_lane *put, struct attachment *tree, enum own_lane own)
+void put_lane_open(struct put_lane *put, struct attachment *attachment, enum own_lane own)
 {
-    const struct settings *settings = &tree->control->settings;
+    const struct settings *settings = &attachment->control->settings;
     assert((uint32_t)own < settings->own_lanes);
-    put->tree = tree;
+    put->attachment = attachment;
     put->index = own_lane(settings, own);
-    put->lane = tree->lanes[put->index];
+    put->lane = attachment->lanes[put->index];
     assert(put->lane);
     ring_producer_attach(&put->out, &put->lane->ring, put->lane->capacity);
 }
@@ -41,9 +41,9 @@ void put_lane_publish(struct put_lane *put)
     CRASH_POINT("put_lane_filled");
     ring_publish(&put->out);
     CRASH_POINT("put_lane_published");
-    struct control *control = put->tree->control;
-    if (bell_ring(control->settings.together ? &put->tree->wake->handler[0] : &control->writer_bell))
-        count(put->tree->page, COUNT_WAKES, 1);
+    struct control *control = put->attachment->control;
+    if (bell_ring(control->settings.together ? &put->attachment->wake->handler[0] : &control->writer_bell))
+        count(put->attachment->page, COUNT_WAKES, 1);
     CRASH_POINT("put_lane_rang_writer");
 }
 
@@ -80,7 +80,7 @@ bool put_lane_next(const struct put_lane *put, struct ring_consumer *look, struc
 
 enum bell_wake put_lane_rest(struct put_lane *put, bool awaits, uint64_t limit_ns, bool (*news)(const void *), const void *of)
 {
-    struct bell *bell = &put->tree->wake->handler[put->index];
+    struct bell *bell = &put->attachment->wake->handler[put->index];
     if (awaits)
         /* relaxed: the announcement's fence below orders it before our look at the lane's head [M1] */
         atomic_store_explicit(&put->lane->stalled, 1, memory_order_relaxed);
@@ -90,7 +90,7 @@ enum bell_wake put_lane_rest(struct put_lane *put, bool awaits, uint64_t limit_n
     if ((awaits && put_lane_answered(put)) || (news && news(of)))
         bell_cancel(bell, ticket);
     else {
-        count(put->tree->page, COUNT_SLEEPS, 1);
+        count(put->attachment->page, COUNT_SLEEPS, 1);
         wake = bell_sleep(bell, ticket, limit_ns);
     }
     /* relaxed: if the flag is still seen, the writer rings once in vain */

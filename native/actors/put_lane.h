@@ -20,7 +20,7 @@
 #include "shared/attachment.h"
 
 struct put_lane {
-    struct attachment *tree;
+    struct attachment *attachment;
     uint32_t index;
     struct lane *lane;
     struct ring_producer out;
@@ -42,7 +42,7 @@ struct put_note {
     uint32_t image_size;
 };
 
-void put_lane_open(struct put_lane *put, struct attachment *tree, enum own_lane own);
+void put_lane_open(struct put_lane *put, struct attachment *attachment, enum own_lane own);
 
 /* Bytes that were added and not counted yet, published or not. */
 static inline uint64_t put_lane_ahead(const struct put_lane *put, uint64_t counted) { return put->out.position - counted; }

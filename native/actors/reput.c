@@ -28,23 +28,23 @@
 /* The result for one record. Everything else is an errno. */
 enum { STEP_GOOD = 0, STEP_MISSING = -1, STEP_BLANK = -2 };
 
-struct reput *reput_open(struct attachment *tree)
+struct reput *reput_open(struct attachment *attachment)
 {
-    const struct settings *settings = &tree->control->settings;
+    const struct settings *settings = &attachment->control->settings;
     struct reput *reput = calloc(1, sizeof *reput);
     if (!reput)
         return NULL;
-    reput->tree = tree;
+    reput->attachment = attachment;
     reput->soonest_ms = UINT64_MAX;
     reput->pace = pace_start();
     reput->stray = UINT64_MAX;
-    reput->prefixes = calloc(tree->topics->topic_capacity, sizeof *reput->prefixes);
-    reput->queues = calloc(tree->topics->queue_capacity, sizeof *reput->queues);
-    reput->touched = calloc(tree->topics->queue_capacity, sizeof *reput->touched);
+    reput->prefixes = calloc(attachment->topics->topic_capacity, sizeof *reput->prefixes);
+    reput->queues = calloc(attachment->topics->queue_capacity, sizeof *reput->queues);
+    reput->touched = calloc(attachment->topics->queue_capacity, sizeof *reput->touched);
     log_map_open(&reput->log, settings->store, settings->log_file_size, false);
     /* acquire: a predecessor's units and max offsets before its position [P1] */
-    reput->position = atomic_load_explicit(&tree->control->reput.value, memory_order_acquire);
-    reput->store_ms = atomic_load_explicit(&tree->control->reput_ms, memory_order_relaxed);
+    reput->position = atomic_load_explicit(&attachment->control->reput.value, memory_order_acquire);
+    reput->store_ms = atomic_load_explicit(&attachment->control->reput_ms, memory_order_relaxed);
     reput->all = true;
     int error = reput->prefixes && reput->queues && reput->touched ? 0 : ENOMEM;
     reput->index.file.descriptor = -1;
@@ -61,8 +61,8 @@ struct reput *reput_open(struct attachment *tree)
 
 static void close_queues(struct reput *reput)
 {
-    const uint32_t units = reput->tree->control->settings.queue_file_units;
-    for (uint32_t slot = 0; reput->queues && slot < reput->tree->topics->queue_capacity; slot++)
+    const uint32_t units = reput->attachment->control->settings.queue_file_units;
+    for (uint32_t slot = 0; reput->queues && slot < reput->attachment->topics->queue_capacity; slot++)
         if (reput->queues[slot].writer.data)
             consume_queue_writer_close(&reput->queues[slot].writer, units);
 }
@@ -98,9 +98,9 @@ bool reput_late(struct reput *reput)
 
 void reput_let_go(struct reput *reput, uint32_t slot)
 {
-    assert(slot < reput->tree->topics->queue_capacity);
+    assert(slot < reput->attachment->topics->queue_capacity);
     if (reput->queues[slot].writer.data)
-        consume_queue_writer_close(&reput->queues[slot].writer, reput->tree->control->settings.queue_file_units);
+        consume_queue_writer_close(&reput->queues[slot].writer, reput->attachment->control->settings.queue_file_units);
 }
 
 void reput_stop(struct reput *reput, uint32_t error)
@@ -108,10 +108,10 @@ void reput_stop(struct reput *reput, uint32_t error)
     assert(error);
     reput->stopped = error;
     /* release: the position before the reason why it ends there */
-    atomic_store_explicit(&reput->tree->control->reput.error, error, memory_order_release);
-    attachment_state(reput->tree, ACTOR_FAILED, error);
+    atomic_store_explicit(&reput->attachment->control->reput.error, error, memory_order_release);
+    attachment_state(reput->attachment, ACTOR_FAILED, error);
     /* A new writer may be waiting for our position. */
-    bell_ring(&reput->tree->control->writer_bell);
+    bell_ring(&reput->attachment->control->writer_bell);
 }
 
 /* The topic of a record, usually the same as for the previous one. NULL if the table has no such topic or queue. */
@@ -119,8 +119,8 @@ static const struct topic_entry *resolve(struct reput *reput, const struct recor
 {
     const struct topic_entry *topic = reput->topic;
     if (!topic || topic->name_size != view->topic.size || memcmp(topic->name, view->topic.data, view->topic.size) != 0) {
-        const uint32_t index = topics_find(reput->tree->topics, view->topic.data, view->topic.size);
-        topic = index == TOPIC_NONE ? NULL : &reput->tree->topics->topic[index];
+        const uint32_t index = topics_find(reput->attachment->topics, view->topic.data, view->topic.size);
+        topic = index == TOPIC_NONE ? NULL : &reput->attachment->topics->topic[index];
     }
     if (topic && view->queue_id < topic->slot_capacity) {
         reput->topic = topic;
@@ -134,7 +134,7 @@ static const struct topic_entry *resolve(struct reput *reput, const struct recor
 
 static int32_t prefix_of(struct reput *reput, const struct topic_entry *topic)
 {
-    struct topic_prefix *prefix = &reput->prefixes[topic - reput->tree->topics->topic];
+    struct topic_prefix *prefix = &reput->prefixes[topic - reput->attachment->topics->topic];
     if (!prefix->known) {
         prefix->hash = java_hash(java_hash(0, topic->name, topic->name_size), (const uint8_t *)"#", 1);
         prefix->known = true;
@@ -168,7 +168,7 @@ static void add_keys(struct reput *reput, const struct topic_entry *topic, const
 static __attribute__((noinline)) int put_slowly(struct reput *reput, struct queue_work *work, const struct topic_entry *topic,
                                                 const struct record_view *view, const struct queue_unit *unit)
 {
-    const struct settings *settings = &reput->tree->control->settings;
+    const struct settings *settings = &reput->attachment->control->settings;
     const uint32_t units = settings->queue_file_units;
     char folder[STORE_FOLDER_ROOM];
     consume_queue_folder(folder, settings->store, topic->name, topic->name_size, view->queue_id);
@@ -222,7 +222,7 @@ static int index_record(struct reput *reput, const struct record_view *view)
     if (!topic) {
         if (reput->position != reput->stray)
             return STEP_MISSING;
-        count(reput->tree->page, COUNT_FAULTS, 1);
+        count(reput->attachment->page, COUNT_FAULTS, 1);
         reput->missing_size = 0;
         return 0;
     }
@@ -300,7 +300,7 @@ static int index_file_part(struct reput *reput, uint64_t limit, uint64_t wrote, 
 /* Records why a step stopped, or that it did not. */
 static void settle(struct reput *reput, int result)
 {
-    struct position *position = &reput->tree->control->reput;
+    struct position *position = &reput->attachment->control->reput;
     const uint32_t error = result > 0 ? (uint32_t)result : 0;
     /* relaxed: reput alone writes it */
     if (error != atomic_load_explicit(&position->error, memory_order_relaxed))
@@ -311,7 +311,7 @@ static void settle(struct reput *reput, int result)
 
 uint32_t reput_step(struct reput *reput, uint32_t limit_bytes)
 {
-    struct control *control = reput->tree->control;
+    struct control *control = reput->attachment->control;
     /* acquire: the records below before the position. Pairs with the writer's release [W1]. */
     const uint64_t wrote = atomic_load_explicit(&control->wrote.value, memory_order_acquire);
     const uint64_t from = reput->position;
@@ -332,7 +332,7 @@ uint32_t reput_step(struct reput *reput, uint32_t limit_bytes)
     while (reput->position < limit && (result == STEP_GOOD || result == STEP_BLANK)) {
         result = index_file_part(reput, limit, wrote, &messages);
         if (result == STEP_BLANK) {
-            count(reput->tree->page, COUNT_BLANKS, 1);
+            count(reput->attachment->page, COUNT_BLANKS, 1);
             CRASH_POINT("reput_passed_blank");
             log_map_forget(&reput->log, reput->position); /* a mapping would keep the space of a file that retention removes */
         }
@@ -341,7 +341,7 @@ uint32_t reput_step(struct reput *reput, uint32_t limit_bytes)
         reput_publish(reput);
     settle(reput, result);
     if (reput->position != from) {
-        struct actor_page *page = reput->tree->page;
+        struct actor_page *page = reput->attachment->page;
         count(page, COUNT_STEPS, 1);
         count(page, COUNT_MESSAGES, messages);
         count(page, COUNT_BYTES, reput->position - from);
@@ -354,7 +354,7 @@ uint32_t reput_step(struct reput *reput, uint32_t limit_bytes)
 static bool stuck(const struct reput *reput)
 {
     /* relaxed: only we write it */
-    return atomic_load_explicit(&reput->tree->control->reput.error, memory_order_relaxed) != 0;
+    return atomic_load_explicit(&reput->attachment->control->reput.error, memory_order_relaxed) != 0;
 }
 
 uint64_t reput_patience_ns(const struct reput *reput)
@@ -367,19 +367,19 @@ bool reput_has_news(const struct reput *reput)
     if (stuck(reput))
         return false;
     /* acquire: as in reput_step */
-    return atomic_load_explicit(&reput->tree->control->wrote.value, memory_order_acquire) > reput->position;
+    return atomic_load_explicit(&reput->attachment->control->wrote.value, memory_order_acquire) > reput->position;
 }
 
 /* Sleeps until the writer rings. */
 static enum bell_wake wait_for_news(struct reput *reput)
 {
-    struct bell *bell = &reput->tree->control->reput_bell;
+    struct bell *bell = &reput->attachment->control->reput_bell;
     const uint32_t ticket = bell_announce(bell);
     if (reput_has_news(reput)) {
         bell_cancel(bell, ticket);
         return BELL_RUNG;
     }
-    count(reput->tree->page, COUNT_SLEEPS, 1);
+    count(reput->attachment->page, COUNT_SLEEPS, 1);
     return bell_sleep(bell, ticket, BELL_LIMIT_NS);
 }
 
@@ -387,17 +387,17 @@ static enum bell_wake wait_for_news(struct reput *reput)
  * If the error persists, only the end of the tree can end the wait. */
 static enum bell_wake wait_for_room(struct reput *reput)
 {
-    struct bell *bell = &reput->tree->control->reput_bell;
+    struct bell *bell = &reput->attachment->control->reput_bell;
     if (!reput->stopped)
-        count(reput->tree->page, COUNT_FULL, 1);
+        count(reput->attachment->page, COUNT_FULL, 1);
     return bell_sleep(bell, bell_announce(bell), reput_patience_ns(reput));
 }
 
 void reput_tick(struct reput *reput, bool idle)
 {
     if (idle)
-        attachment_sweep(reput->tree); /* not only before a sleep: as in the writer */
-    attachment_beat(reput->tree);
+        attachment_sweep(reput->attachment); /* not only before a sleep: as in the writer */
+    attachment_beat(reput->attachment);
 }
 
 enum run_result reput_turn(struct reput *reput, bool *moved, uint32_t *messages)
@@ -413,7 +413,7 @@ enum run_result reput_turn(struct reput *reput, bool *moved, uint32_t *messages)
 
 enum run_result reput_run(struct reput *reput, uint32_t limit_ms)
 {
-    struct control *control = reput->tree->control;
+    struct control *control = reput->attachment->control;
     const uint64_t end = clock_ms() + limit_ms;
     const uint64_t spin_ns = (uint64_t)control->settings.spin_us * 1000u;
     for (;;) {

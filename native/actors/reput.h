@@ -10,7 +10,7 @@ struct reput;
 /* Opens the commit file <store>/orbitmq/reput and rolls the index back to it. Indexing starts at control->reput, which recovery
  * has set, or, if a predecessor died, at the commit file's position. Every queue counts as changed. For a store that must not
  * be changed, recovery has set it to the log's end, and neither file is opened. NULL with errno. */
-struct reput *reput_open(struct attachment *tree);
+struct reput *reput_open(struct attachment *attachment);
 void reput_close(struct reput *reput);
 
 /* Indexes at most limit_bytes of the log, or one record; publishes, commits and wakes. Returns the number of records passed. If

@@ -27,7 +27,7 @@ struct topic_prefix {
 };
 
 struct reput {
-    struct attachment *tree;
+    struct attachment *attachment;
     struct pace pace;
     uint64_t position;
     uint64_t store_ms;                /* of the newest record below position */

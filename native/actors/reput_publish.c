@@ -4,20 +4,20 @@
 
 static void ring_waiter(struct reput *reput, uint32_t slot, uint32_t *wakes, uint32_t *dirty)
 {
-    struct attachment *tree = reput->tree;
+    struct attachment *attachment = reput->attachment;
     /* relaxed: the full fence before orders it after what was published [I2] */
-    const uint64_t waiter = atomic_load_explicit(&topics_queue(tree->topics, slot)->waiter, memory_order_relaxed);
+    const uint64_t waiter = atomic_load_explicit(&topics_queue(attachment->topics, slot)->waiter, memory_order_relaxed);
     if (waiter == PULL_HOLD_NONE)
         return;
     if (waiter != PULL_HOLD_MANY) {
-        const struct session_map *map = attachment_session(tree, (uint32_t)waiter - 1, (uint32_t)(waiter >> 32));
+        const struct session_map *map = attachment_session(attachment, (uint32_t)waiter - 1, (uint32_t)(waiter >> 32));
         if (map) {
             *wakes += bell_ring_client(&map->session->bell) > 0;
             return;
         } /* gone, or not possible for us to map: the notifier knows better */
     }
     /* release: max_offset before the bit. Pairs with the acquire in the notifier's fan_out [I3]. */
-    atomic_fetch_or_explicit(&tree->control->dirty[slot / 64], UINT64_C(1) << (slot % 64), memory_order_release);
+    atomic_fetch_or_explicit(&attachment->control->dirty[slot / 64], UINT64_C(1) << (slot % 64), memory_order_release);
     CRASH_POINT("reput_publish_dirtied");
     ++*dirty;
 }
@@ -43,43 +43,44 @@ static uint32_t find_holders(const struct control *control, uint32_t holding, ui
 static void wake_waiters(struct reput *reput)
 {
     bool worked = reput->all;
-    struct attachment *tree = reput->tree;
+    struct attachment *attachment = reput->attachment;
     uint32_t wakes = 0, dirty = 0;
     atomic_thread_fence(memory_order_seq_cst); /* [I2, J1, K2, Y1] */
     /* relaxed: the fence orders it, as the bits that it stands for [Y1] */
-    const uint32_t holding = atomic_load_explicit(&tree->control->holding, memory_order_relaxed) & ((1u << GATEWAYS_MAX) - 1);
+    const uint32_t holding = atomic_load_explicit(&attachment->control->holding, memory_order_relaxed) &
+                             ((1u << GATEWAYS_MAX) - 1);
     uint32_t holders = reput->all ? holding : 0;
     if (reput->all) {
-        const uint32_t queues = atomic_load_explicit(&tree->topics->queue_count, memory_order_acquire);
+        const uint32_t queues = atomic_load_explicit(&attachment->topics->queue_count, memory_order_acquire);
         for (uint32_t slot = 0; slot < queues; slot++)
             ring_waiter(reput, slot, &wakes, &dirty);
         reput->all = false;
     } else {
         for (uint32_t i = 0; i < reput->touched_count; i++) {
             ring_waiter(reput, reput->touched[i], &wakes, &dirty);
-            worked = worked || is_named(tree->control->worked, reput->touched[i]);
-            holders = find_holders(tree->control, holding, reput->touched[i], holders);
+            worked = worked || is_named(attachment->control->worked, reput->touched[i]);
+            holders = find_holders(attachment->control, holding, reput->touched[i], holders);
         }
     }
     if (worked)
-        wakes += bell_ring(&tree->wake->dispatcher);
+        wakes += bell_ring(&attachment->wake->dispatcher);
     for (; holders; holders &= holders - 1)
-        wakes += attachment_ring_gateway(tree, (uint32_t)__builtin_ctz(holders));
+        wakes += attachment_ring_gateway(attachment, (uint32_t)__builtin_ctz(holders));
     if (dirty)
-        wakes += bell_ring(&tree->wake->notifier);
+        wakes += bell_ring(&attachment->wake->notifier);
     /* relaxed: the fence above orders it after max_offset; the scheduler stores it, announces, and looks at max_offset [K2] */
-    if (reput->soonest_ms < atomic_load_explicit(&tree->control->delay_wakes_ms, memory_order_relaxed))
-        wakes += bell_ring(&tree->wake->handler[own_lane(&tree->control->settings, OWN_LANE_SCHEDULER)]);
+    if (reput->soonest_ms < atomic_load_explicit(&attachment->control->delay_wakes_ms, memory_order_relaxed))
+        wakes += bell_ring(&attachment->wake->handler[own_lane(&attachment->control->settings, OWN_LANE_SCHEDULER)]);
     reput->soonest_ms = UINT64_MAX;
     if (wakes)
-        count(tree->page, COUNT_WAKES, wakes);
+        count(attachment->page, COUNT_WAKES, wakes);
     if (dirty)
-        count(tree->page, COUNT_DIRTY, dirty);
+        count(attachment->page, COUNT_DIRTY, dirty);
 }
 
 static void publish_queue(struct reput *reput, uint32_t slot)
 {
-    struct queue_slot *queue = topics_queue(reput->tree->topics, slot);
+    struct queue_slot *queue = topics_queue(reput->attachment->topics, slot);
     struct queue_work *work = &reput->queues[slot];
     work->touched = false;
     /* relaxed: reput alone writes this line */
@@ -98,7 +99,7 @@ static void publish_queue(struct reput *reput, uint32_t slot)
 
 void reput_publish(struct reput *reput)
 {
-    struct control *control = reput->tree->control;
+    struct control *control = reput->attachment->control;
     if (!control->settings.untouched)
         index_log_commit(&reput->index, reput->position);
     CRASH_POINT("reput_publish_committed");
@@ -111,8 +112,8 @@ void reput_publish(struct reput *reput)
         CRASH_POINT("reput_publish_position");
         atomic_store_explicit(&control->reput_ms, reput->store_ms, memory_order_release);
         CRASH_POINT("reput_publish_stamped");
-        if (bell_ring(&reput->tree->wake->reput))
-            count(reput->tree->page, COUNT_WAKES, 1);
+        if (bell_ring(&reput->attachment->wake->reput))
+            count(reput->attachment->page, COUNT_WAKES, 1);
     }
     wake_waiters(reput);
     CRASH_POINT("reput_publish_woke");

@@ -7,23 +7,23 @@
 
 #define MAPPED_BYTES (8u << 20)   /* of the log that may be read before its mappings are made anew */
 
-struct scheduler *scheduler_open(struct attachment *tree)
+struct scheduler *scheduler_open(struct attachment *attachment)
 {
-    const struct settings *settings = &tree->control->settings;
+    const struct settings *settings = &attachment->control->settings;
     struct scheduler *scheduler = calloc(1, sizeof *scheduler);
     if (!scheduler)
         return NULL;
-    scheduler->tree = tree;
+    scheduler->attachment = attachment;
     scheduler->due_ms = UINT64_MAX;
     scheduler->missed.most = MISSED_UNITS;
     log_map_open(&scheduler->log, settings->store, settings->log_file_size, false);
-    put_lane_open(&scheduler->put, tree, OWN_LANE_SCHEDULER);
+    put_lane_open(&scheduler->put, attachment, OWN_LANE_SCHEDULER);
     uint64_t version;
-    delay_read(&tree->control->delay, &scheduler->slot, &version);
+    delay_read(&attachment->control->delay, &scheduler->slot, &version);
     scheduler->known = version > 0;
     if (scheduler->known)
-        delay_count(&tree->control->delay, &scheduler->slot);
-    if (!timer_open(&scheduler->timer, settings->store, settings->queue_file_units, &scheduler->slot.timer, &tree->control->delay)) {
+        delay_count(&attachment->control->delay, &scheduler->slot);
+    if (!timer_open(&scheduler->timer, settings->store, settings->queue_file_units, &scheduler->slot.timer, &attachment->control->delay)) {
         scheduler_close(scheduler);
         return NULL;
     }
@@ -32,7 +32,7 @@ struct scheduler *scheduler_open(struct attachment *tree)
 
 static void close_mappings(struct scheduler *scheduler)
 {
-    const struct settings *settings = &scheduler->tree->control->settings;
+    const struct settings *settings = &scheduler->attachment->control->settings;
     log_map_close(&scheduler->log);
     for (uint32_t level = 0; level < DELAY_LEVELS; level++)
         consume_queue_reader_close(&scheduler->levels[level].units, settings->queue_file_units);
@@ -49,7 +49,7 @@ void scheduler_close(struct scheduler *scheduler)
 
 void scheduler_let_go(struct scheduler *scheduler)
 {
-    const struct settings *settings = &scheduler->tree->control->settings;
+    const struct settings *settings = &scheduler->attachment->control->settings;
     if (scheduler->read < MAPPED_BYTES)
         return;
     close_mappings(scheduler);
@@ -88,7 +88,7 @@ void scheduler_not_kept(struct scheduler *scheduler)
 
 const struct topic_entry *scheduler_topic(const struct scheduler *scheduler)
 {
-    const struct topics *topics = scheduler->tree->topics;
+    const struct topics *topics = scheduler->attachment->topics;
     const uint32_t index = topics_find(topics, (const uint8_t *)DELAY_TOPIC, sizeof DELAY_TOPIC - 1);
     return index == TOPIC_NONE ? NULL : &topics->topic[index];
 }
@@ -139,14 +139,14 @@ static uint32_t settle(struct scheduler *scheduler)
     settle_timer(scheduler, timed);
     CRASH_POINT("scheduler_read_notes");
     scheduler->slot.lane = scheduler->put.out.position;
-    delay_write(&scheduler->tree->control->delay, &scheduler->slot);
+    delay_write(&scheduler->attachment->control->delay, &scheduler->slot);
     scheduler->changed = false;
     if (refused) {
-        count(scheduler->tree->page, COUNT_FULL, refused);
+        count(scheduler->attachment->page, COUNT_FULL, refused);
         scheduler->retry_ms = clock_ms() + RETRY_MS;
     }
-    count(scheduler->tree->page, COUNT_STEPS, 1);
-    count(scheduler->tree->page, COUNT_MESSAGES, appended);
+    count(scheduler->attachment->page, COUNT_STEPS, 1);
+    count(scheduler->attachment->page, COUNT_MESSAGES, appended);
     return appended + refused;
 }
 
@@ -172,7 +172,7 @@ bool scheduler_must_keep(struct scheduler *scheduler)
 
 void scheduler_note_late(struct scheduler *scheduler, uint64_t due_ms, uint64_t now_ms)
 {
-    histogram_record(&scheduler->tree->page->histogram, now_ms > due_ms ? now_ms - due_ms : 0);
+    histogram_record(&scheduler->attachment->page->histogram, now_ms > due_ms ? now_ms - due_ms : 0);
 }
 
 /* Publishes one portion. Returns whether there was anything to do. */
@@ -196,7 +196,7 @@ static uint32_t put_portion(struct scheduler *scheduler)
     if (pending(scheduler)) {
         put_lane_publish(&scheduler->put);
     } else if (scheduler->changed) {
-        delay_write(&scheduler->tree->control->delay, &scheduler->slot);
+        delay_write(&scheduler->attachment->control->delay, &scheduler->slot);
         scheduler->changed = false;
         return 1;
     }
@@ -206,7 +206,7 @@ static uint32_t put_portion(struct scheduler *scheduler)
 
 uint32_t scheduler_step(struct scheduler *scheduler)
 {
-    if (scheduler->tree->control->settings.read_only)
+    if (scheduler->attachment->control->settings.read_only)
         return 0;
     if (!scheduler->known)
         return scheduler->retry_ms > clock_ms() ? 0 : scheduler_load(scheduler);
@@ -235,14 +235,14 @@ static bool has_arrivals(const void *of)
     const struct scheduler *scheduler = of;
     const struct topic_entry *topic = scheduler_timer_topic(scheduler);
     /* relaxed: the announcement's fence orders it after `delay_wakes_ms` [K2] */
-    return topic && atomic_load_explicit(&topics_queue(scheduler->tree->topics, topic->first_slot)->max_offset, memory_order_relaxed) >
+    return topic && atomic_load_explicit(&topics_queue(scheduler->attachment->topics, topic->first_slot)->max_offset, memory_order_relaxed) >
                         scheduler->seen;
 }
 
 static enum bell_wake rest(struct scheduler *scheduler)
 {
     const bool awaits = scheduler->known ? pending(scheduler) : !put_lane_answered(&scheduler->put);
-    _Atomic uint64_t *wakes_ms = &scheduler->tree->control->delay_wakes_ms;
+    _Atomic uint64_t *wakes_ms = &scheduler->attachment->control->delay_wakes_ms;
     if (awaits || !scheduler->known || scheduler->retry_ms > clock_ms())
         return put_lane_rest(&scheduler->put, awaits, BELL_LIMIT_NS, NULL, NULL);
     const uint64_t limit_ns = rest_ns(scheduler);
@@ -258,7 +258,7 @@ enum run_result scheduler_run(struct scheduler *scheduler, uint32_t limit_ms)
     const uint64_t end = clock_ms() + limit_ms;
     for (;;) {
         const uint32_t done = scheduler_step(scheduler);
-        attachment_beat(scheduler->tree);
+        attachment_beat(scheduler->attachment);
         if (scheduler->needs_kept)
             return RUN_NEED;
         if (!done && rest(scheduler) == BELL_SIGNAL)

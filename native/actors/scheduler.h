@@ -21,7 +21,7 @@
 struct scheduler;
 
 /* NULL if memory is short. */
-struct scheduler *scheduler_open(struct attachment *tree);
+struct scheduler *scheduler_open(struct attachment *attachment);
 void scheduler_close(struct scheduler *scheduler);
 
 /* False in the first life of a tree, until scheduler_begin and the reading of the log after it are over. */

@@ -44,7 +44,7 @@ static bool read_number(struct slice text, uint32_t *number)
 /* The topic and queue that a scheduled message is for. NULL: there is no such topic any more, or it never was one. */
 static const struct topic_entry *destination(const struct scheduler *scheduler, const struct record_view *view, uint32_t *queue)
 {
-    const struct topics *topics = scheduler->tree->topics;
+    const struct topics *topics = scheduler->attachment->topics;
     const struct slice name = properties_get(view->properties.data, view->properties.size, "REAL_TOPIC", 10);
     const struct slice id = properties_get(view->properties.data, view->properties.size, "REAL_QID", 8);
     if (!name.data || name.size > TOPIC_NAME_MAX || !read_number(id, queue) || delay_is_topic(name) || timer_is_topic(name) ||
@@ -114,7 +114,7 @@ enum image_result scheduler_put(struct scheduler *scheduler, uint32_t kind, uint
         .store_host = record_host(view.store_host),
     };
     take_properties(scheduler, &view, &parts);
-    if (parts.properties_size > RECORD_PROPERTIES_MAX || record_image_size(&parts) > scheduler->tree->control->settings.message_max)
+    if (parts.properties_size > RECORD_PROPERTIES_MAX || record_image_size(&parts) > scheduler->attachment->control->settings.message_max)
         return IMAGE_GONE; /* only another broker's can be so large: a handler refuses them */
     const struct put_name name = {.kind = kind, .number = offset};
     return put_lane_add(&scheduler->put, &name, &parts, topic->first_slot + queue) ? IMAGE_PUT : IMAGE_FULL;

@@ -33,15 +33,15 @@ static bool is_due(struct scheduler *scheduler, uint32_t level, uint64_t offset,
 
 bool scheduler_put_level(struct scheduler *scheduler, const struct topic_entry *topic, uint32_t number, uint64_t now_ms)
 {
-    const struct settings *settings = &scheduler->tree->control->settings;
-    const struct queue_slot *queue = topics_queue(scheduler->tree->topics, topic->first_slot + number);
+    const struct settings *settings = &scheduler->attachment->control->settings;
+    const struct queue_slot *queue = topics_queue(scheduler->attachment->topics, topic->first_slot + number);
     struct delay_slot *slot = &scheduler->slot;
     struct level *level = &scheduler->levels[number];
     /* acquire: the units before max_offset [Q1]; min_offset: raised before files are removed [O1] */
     const uint64_t max = atomic_load_explicit(&queue->max_offset, memory_order_acquire);
     const uint64_t min = atomic_load_explicit(&queue->min_offset, memory_order_acquire);
     if (slot->next[number] < min && min <= max) {
-        count(scheduler->tree->page, COUNT_REJECTED, min - slot->next[number]); /* retention was faster */
+        count(scheduler->attachment->page, COUNT_REJECTED, min - slot->next[number]); /* retention was faster */
         delay_pass(slot, number, min);
         scheduler->changed = true;
     }
@@ -73,7 +73,7 @@ bool scheduler_put_level(struct scheduler *scheduler, const struct topic_entry *
             return false;
         if (result == IMAGE_GONE) {
             delay_done(slot, number, offset);
-            count(scheduler->tree->page, COUNT_REJECTED, 1);
+            count(scheduler->attachment->page, COUNT_REJECTED, 1);
             scheduler->changed = true;
         } else {
             scheduler_note_late(scheduler, unit.tags_code > 0 ? (uint64_t)unit.tags_code : 0, now_ms);

@@ -15,7 +15,7 @@
 void scheduler_begin(struct scheduler *scheduler, const uint64_t next[18], const uint64_t timer[4], uint64_t from)
 {
     static_assert(DELAY_LEVELS == 18, "as the header says");
-    const struct control *control = scheduler->tree->control;
+    const struct control *control = scheduler->attachment->control;
     memcpy(scheduler->slot.next, next, sizeof scheduler->slot.next);
     scheduler->slot.timer = (struct timer_progress){.known = timer[0], .due_ms = timer[1], .offset = timer[2], .floor = timer[3]};
     /* acquire: min_offset before files are removed */
@@ -32,7 +32,7 @@ static void heed_queues(struct scheduler *scheduler)
     for (uint32_t level = 0; topic && level < DELAY_LEVELS; level++) {
         /* relaxed: reput's position was acquired, and covers it [P1] */
         const uint64_t max = level < topic->slot_capacity ? atomic_load_explicit(
-            &topics_queue(scheduler->tree->topics, topic->first_slot + level)->max_offset, memory_order_relaxed) : 0;
+            &topics_queue(scheduler->attachment->topics, topic->first_slot + level)->max_offset, memory_order_relaxed) : 0;
         if (slot->next[level] > max) { /* the log was cut, or the files are another store's */
             slot->next[level] = max;
             memset(slot->done[level], 0, sizeof slot->done[level]);
@@ -65,11 +65,11 @@ uint32_t scheduler_load(struct scheduler *scheduler)
         if (!put_lane_answered(&scheduler->put))
             return 0;
         /* acquire: the log's bytes before the position [W1] */
-        scheduler->load_end = atomic_load_explicit(&scheduler->tree->control->wrote.value, memory_order_acquire);
+        scheduler->load_end = atomic_load_explicit(&scheduler->attachment->control->wrote.value, memory_order_acquire);
     }
     /* acquire: every queue's maximum before reput's position [P1] */
     if (!scheduler->missed.started &&
-        (atomic_load_explicit(&scheduler->tree->control->reput.value, memory_order_acquire) < scheduler->load_end ||
+        (atomic_load_explicit(&scheduler->attachment->control->reput.value, memory_order_acquire) < scheduler->load_end ||
          !scheduler_begin_missed(scheduler)))
         return 0; /* at the next look */
     const uint64_t file_size = scheduler->log.file_size, from = scheduler->load_at;
@@ -104,7 +104,7 @@ uint32_t scheduler_load(struct scheduler *scheduler)
         return result == MISSED_GOES_ON;
     CRASH_POINT("scheduler_load_done");
     scheduler->slot.lane = scheduler->put.out.position;
-    delay_write(&scheduler->tree->control->delay, &scheduler->slot);
+    delay_write(&scheduler->attachment->control->delay, &scheduler->slot);
     scheduler->known = true;
     return 1;
 }

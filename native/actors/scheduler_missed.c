@@ -21,7 +21,7 @@ bool scheduler_begin_missed(struct scheduler *scheduler)
     struct missed *missed = &scheduler->missed;
     struct timer_progress *progress = &scheduler->slot.timer;
     const struct topic_entry *topic = scheduler_timer_topic(scheduler);
-    const struct queue_slot *queue = topic ? topics_queue(scheduler->tree->topics, topic->first_slot) : NULL;
+    const struct queue_slot *queue = topic ? topics_queue(scheduler->attachment->topics, topic->first_slot) : NULL;
     /* relaxed: reput's position was acquired, and covers it [P1]. acquire, of min_offset: raised before files are removed [O1] */
     const uint64_t max = queue ? atomic_load_explicit(&queue->max_offset, memory_order_relaxed) : 0;
     const uint64_t min = queue ? atomic_load_explicit(&queue->min_offset, memory_order_acquire) : 0;
@@ -64,7 +64,7 @@ bool scheduler_mark(struct scheduler *scheduler, uint64_t offset)
     const struct topic_entry *topic = scheduler_timer_topic(scheduler);
     if (offset >= missed->max)
         return true;
-    const struct queue_slot *queue = topics_queue(scheduler->tree->topics, topic->first_slot);
+    const struct queue_slot *queue = topics_queue(scheduler->attachment->topics, topic->first_slot);
     /* acquire: raised before files are removed [O1] */
     if (offset < atomic_load_explicit(&queue->min_offset, memory_order_acquire))
         return true; /* the waiting one is gone */
@@ -175,7 +175,7 @@ enum missed_result scheduler_find_missed(struct scheduler *scheduler)
         return MISSED_WAITS;
     settle_missed(scheduler);
     if (topic) {
-        const struct queue_slot *queue = topics_queue(scheduler->tree->topics, topic->first_slot);
+        const struct queue_slot *queue = topics_queue(scheduler->attachment->topics, topic->first_slot);
         /* acquire: raised before files are removed [O1] */
         const uint64_t min = atomic_load_explicit(&queue->min_offset, memory_order_acquire);
         if (missed->at < min)

@@ -51,7 +51,7 @@ struct missed {
 };
 
 struct scheduler {
-    struct attachment *tree;
+    struct attachment *attachment;
     struct put_lane put;
     struct delay_slot slot;  /* as in the control block, and what was passed since */
     bool known;

@@ -3,7 +3,7 @@
 
 const struct topic_entry *scheduler_timer_topic(const struct scheduler *scheduler)
 {
-    const struct topics *topics = scheduler->tree->topics;
+    const struct topics *topics = scheduler->attachment->topics;
     const uint32_t index = topics_find(topics, (const uint8_t *)TIMER_TOPIC, sizeof TIMER_TOPIC - 1);
     return index == TOPIC_NONE ? NULL : &topics->topic[index];
 }
@@ -25,7 +25,7 @@ static enum image_result put(struct scheduler *scheduler, const struct timer_ent
     if (result != IMAGE_PUT && result != IMAGE_GONE)
         return result;
     if (result == IMAGE_GONE)
-        count(scheduler->tree->page, COUNT_REJECTED, 1);
+        count(scheduler->attachment->page, COUNT_REJECTED, 1);
     else
         scheduler_note_late(scheduler, entry->due_ms, now_ms);
     timer_take(&scheduler->timer, entry, late, result == IMAGE_PUT);
@@ -51,7 +51,7 @@ bool scheduler_put_timer(struct scheduler *scheduler, uint64_t now_ms)
     if (!topic)
         return true;
     struct timer *timer = &scheduler->timer;
-    const struct queue_slot *queue = topics_queue(scheduler->tree->topics, topic->first_slot);
+    const struct queue_slot *queue = topics_queue(scheduler->attachment->topics, topic->first_slot);
     /* acquire: the units before max_offset [Q1]; min_offset: raised before files are removed [O1] */
     const uint64_t max = atomic_load_explicit(&queue->max_offset, memory_order_acquire);
     scheduler->seen = max;

@@ -13,16 +13,16 @@ struct stages {
     struct handler *handler;
     struct writer *writer;
     struct reput *reput;
-    struct attachment *tree; /* the handler's */
+    struct attachment *attachment; /* the handler's */
     struct pace pace;
 };
 
-struct stages *stages_open(struct attachment *tree, struct handler *handler, struct writer *writer, struct reput *reput)
+struct stages *stages_open(struct attachment *attachment, struct handler *handler, struct writer *writer, struct reput *reput)
 {
     struct stages *stages = calloc(1, sizeof *stages);
     if (!stages)
         return NULL;
-    *stages = (struct stages){handler, writer, reput, tree, pace_start()};
+    *stages = (struct stages){handler, writer, reput, attachment, pace_start()};
     handler_limit_step(handler, TURN_BYTES);
     return stages;
 }
@@ -56,7 +56,7 @@ uint32_t stages_step(struct stages *stages)
 /* For a writer that takes over. */
 static bool reput_caught_up(const struct stages *stages)
 {
-    const struct control *control = stages->tree->control;
+    const struct control *control = stages->attachment->control;
     /* relaxed, both: stored by this process; the writer looks again */
     return atomic_load_explicit(&control->reput.value, memory_order_relaxed) >=
            atomic_load_explicit(&control->wrote.value, memory_order_relaxed);
@@ -70,19 +70,19 @@ static bool has_news(const struct stages *stages, uint32_t ready)
 
 static enum bell_wake sleep_for_news(struct stages *stages, uint32_t ready)
 {
-    struct bell *bell = writer_ask_for_file(stages->writer) ? &stages->tree->control->writer_bell : handler_bell(stages->handler);
+    struct bell *bell = writer_ask_for_file(stages->writer) ? &stages->attachment->control->writer_bell : handler_bell(stages->handler);
     const uint32_t ticket = bell_announce(bell);
     if (has_news(stages, ready)) {
         bell_cancel(bell, ticket);
         return BELL_RUNG;
     }
-    count(stages->tree->page, COUNT_SLEEPS, 1);
+    count(stages->attachment->page, COUNT_SLEEPS, 1);
     return bell_sleep(bell, ticket, reput_patience_ns(stages->reput));
 }
 
 enum run_result stages_run(struct stages *stages, uint32_t ready, uint32_t limit_ms)
 {
-    const struct control *control = stages->tree->control;
+    const struct control *control = stages->attachment->control;
     const uint64_t end = clock_ms() + limit_ms;
     const uint64_t spin_ns = (uint64_t)control->settings.spin_us * 1000u;
     for (;;) {

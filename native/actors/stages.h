@@ -13,8 +13,8 @@
 
 struct stages;
 
-/* tree: the handler's. The stages stay the caller's, and are closed after this. NULL if memory is short. */
-struct stages *stages_open(struct attachment *tree, struct handler *handler, struct writer *writer, struct reput *reput);
+/* attachment: the handler's. The stages stay the caller's, and are closed after this. NULL if memory is short. */
+struct stages *stages_open(struct attachment *attachment, struct handler *handler, struct writer *writer, struct reput *reput);
 void stages_close(struct stages *stages);
 
 /* Which of the stages may be stepped now. The handler always may. */

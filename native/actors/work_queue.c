@@ -52,7 +52,7 @@ static void make_fit(struct work_queue *queue, uint64_t opening, uint64_t offset
 {
     struct work_file *file = queue->file;
     const struct dispatcher *dispatcher = queue->dispatcher;
-    const uint64_t generation = dispatcher->tree->control->header.generation;
+    const uint64_t generation = dispatcher->attachment->control->header.generation;
     /* relaxed: nobody else writes them */
     queue->floor = atomic_load_explicit(&file->floor, memory_order_relaxed);
     queue->frontier = atomic_load_explicit(&file->frontier, memory_order_relaxed);

@@ -19,20 +19,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct writer *writer_open(struct attachment *tree)
+struct writer *writer_open(struct attachment *attachment)
 {
     struct writer *writer = calloc(1, sizeof *writer);
     if (!writer)
         return NULL;
-    const struct settings *settings = &tree->control->settings;
-    writer->tree = tree;
+    const struct settings *settings = &attachment->control->settings;
+    writer->attachment = attachment;
     writer->file_size = settings->log_file_size;
     writer->to.slot = SESSIONS_MAX;
     writer->pace = pace_start();
     small_write_open(&writer->small);
     writer->failed_at = UINT64_MAX;
     log_map_open(&writer->map, settings->store, settings->log_file_size, true);
-    const struct commit_slot last = commit_read(&tree->control->commit);
+    const struct commit_slot last = commit_read(&attachment->control->commit);
     writer->wrote = last.wrote;
     writer->store_ms = last.store_ms;
     if (!writer_dedup_open(writer) || !writer_commits_open(writer)) {
@@ -40,9 +40,9 @@ struct writer *writer_open(struct attachment *tree)
         return NULL;
     }
     for (uint32_t i = 0; i < settings->lanes; i++) {
-        struct ring *ring = &tree->lanes[i]->ring;
+        struct ring *ring = &attachment->lanes[i]->ring;
         /* acquire: what our predecessor freed */
-        ring_consumer_attach(&writer->lanes[i], ring, tree->lanes[i]->capacity,
+        ring_consumer_attach(&writer->lanes[i], ring, attachment->lanes[i]->capacity,
                              atomic_load_explicit(&ring->head.position, memory_order_acquire));
     }
     return writer;
@@ -61,13 +61,13 @@ void writer_close(struct writer *writer)
 
 static bool awaits_disk(const struct writer *writer, const struct lane_record *record)
 {
-    return (record->flags & SEND_FLUSH) || writer->tree->control->settings.flush_every_message;
+    return (record->flags & SEND_FLUSH) || writer->attachment->control->settings.flush_every_message;
 }
 
 /* Why no room can be made, as the verdict for the sender; VERDICT_NONE if waiting will help. */
 static enum verdict refusal(const struct writer *writer, bool awaits, uint32_t *detail)
 {
-    const struct control *control = writer->tree->control;
+    const struct control *control = writer->attachment->control;
     /* acquire: as they were stored, by ourselves and by the flush service; only the numbers are used */
     const uint32_t log_error = atomic_load_explicit(&control->wrote.error, memory_order_acquire);
     const uint32_t flush_error = atomic_load_explicit(&control->flushed.error, memory_order_acquire);
@@ -144,7 +144,7 @@ static inline enum writer_room admit(struct writer *writer, struct write_group *
         if (*verdict == VERDICT_NONE)
             *detail = writer->short_of
                           ? (uint32_t)writer->short_of
-                          : atomic_load_explicit(&writer->tree->control->allocated.error, memory_order_acquire);
+                          : atomic_load_explicit(&writer->attachment->control->allocated.error, memory_order_acquire);
         if (*verdict == VERDICT_NONE && *detail == 0) {
             group->waits = true;
             return WRITER_WAITS;
@@ -199,7 +199,7 @@ static struct unit measure(const struct writer *writer, const struct ring_consum
  * Answers its sender. False: the disk has refused what was written before it, or its atomic batch. */
 static inline bool append(struct writer *writer, struct write_group *group, uint32_t lane, struct lane_record *record)
 {
-    struct queue_slot *queue = topics_queue(writer->tree->topics, record->queue_slot);
+    struct queue_slot *queue = topics_queue(writer->attachment->topics, record->queue_slot);
     /* relaxed: only the writer reads it back; other processes show it */
     const uint64_t queue_offset = atomic_load_explicit(&queue->next_offset, memory_order_relaxed);
     const uint64_t at = writer->wrote - writer->file_start;
@@ -375,7 +375,7 @@ static bool next_taken(const struct writer *writer, uint32_t lane, struct ring_c
 static void spare_no_batch(struct writer *writer, uint32_t lane, uint64_t from)
 {
     struct ring_consumer look;
-    ring_consumer_attach(&look, &writer->tree->lanes[lane]->ring, writer->tree->lanes[lane]->capacity, from);
+    ring_consumer_attach(&look, &writer->attachment->lanes[lane]->ring, writer->attachment->lanes[lane]->capacity, from);
     struct ring_record header;
     struct lane_record *record;
     uint64_t first = LANE_UNPLACED; /* where the atomic batch begins */
@@ -396,12 +396,12 @@ static void spare_no_batch(struct writer *writer, uint32_t lane, uint64_t from)
  * refused. Nothing is appended any more, so if a part of a record or of an atomic batch was written, the next recovery cuts it. */
 static void take_back(struct writer *writer, struct write_group *group, const uint64_t from[])
 {
-    const struct attachment *tree = writer->tree;
-    for (uint32_t lane = 0; lane < tree->control->settings.lanes; lane++)
+    const struct attachment *attachment = writer->attachment;
+    for (uint32_t lane = 0; lane < attachment->control->settings.lanes; lane++)
         spare_no_batch(writer, lane, from[lane]);
-    for (uint32_t lane = 0; lane < tree->control->settings.lanes; lane++) {
+    for (uint32_t lane = 0; lane < attachment->control->settings.lanes; lane++) {
         struct ring_consumer look;
-        ring_consumer_attach(&look, &tree->lanes[lane]->ring, tree->lanes[lane]->capacity, from[lane]);
+        ring_consumer_attach(&look, &attachment->lanes[lane]->ring, attachment->lanes[lane]->capacity, from[lane]);
         struct ring_record header;
         struct lane_record *record;
         for (; next_taken(writer, lane, &look, &header, &record); ring_pass(&look, &header)) {
@@ -410,13 +410,13 @@ static void take_back(struct writer *writer, struct write_group *group, const ui
             if (record->code == VERDICT_DUPLICATE) {
                 group->duplicates--; /* of one that is taken back too */
             } else {
-                struct queue_slot *queue = topics_queue(tree->topics, record->queue_slot);
+                struct queue_slot *queue = topics_queue(attachment->topics, record->queue_slot);
                 /* relaxed: as in append() */
                 atomic_fetch_sub_explicit(&queue->next_offset, 1, memory_order_relaxed);
                 group->bytes -= record->image_size;
             }
             reject(writer, group, lane, record, VERDICT_STORE_FAILED,
-                   atomic_load_explicit(&tree->control->wrote.error, memory_order_relaxed)); /* relaxed: our own */
+                   atomic_load_explicit(&attachment->control->wrote.error, memory_order_relaxed)); /* relaxed: our own */
         }
     }
     dedup_table_take_back(&writer->dedup.table, writer->failed_at);
@@ -428,7 +428,7 @@ static void take_back(struct writer *writer, struct write_group *group, const ui
 
 static void commit(struct writer *writer, struct write_group *group)
 {
-    struct control *control = writer->tree->control;
+    struct control *control = writer->attachment->control;
     struct commit_slot slot = {.wrote = writer->wrote, .store_ms = writer->store_ms};
     for (uint32_t i = 0; i < control->settings.lanes; i++)
         slot.applied[i] = writer->lanes[i].position;
@@ -452,8 +452,8 @@ static void commit(struct writer *writer, struct write_group *group)
 
 void writer_free_lanes(struct writer *writer)
 {
-    struct attachment *tree = writer->tree;
-    for (uint32_t i = 0; i < tree->control->settings.lanes; i++) {
+    struct attachment *attachment = writer->attachment;
+    for (uint32_t i = 0; i < attachment->control->settings.lanes; i++) {
         ring_release(&writer->lanes[i], writer->lanes[i].position);
         CRASH_POINT("writer_lane_freed");
     }
@@ -461,32 +461,32 @@ void writer_free_lanes(struct writer *writer)
 
 void writer_wake_followers(struct writer *writer, const struct write_group *group)
 {
-    struct attachment *tree = writer->tree;
+    struct attachment *attachment = writer->attachment;
     uint32_t wakes = 0;
     /* seq_cst: the lanes' heads before our look at who waits for room; a handler raises `stalled`, announces with a full
      * fence, then looks at the head [M1] */
     atomic_thread_fence(memory_order_seq_cst);
     if (group->bytes || group->flush) {
-        wakes += bell_ring(&tree->control->reput_bell);
+        wakes += bell_ring(&attachment->control->reput_bell);
         CRASH_POINT("writer_reput_rung");
-        if (group->flush || tree->control->settings.flush_every_message)
-            wakes += bell_ring(&tree->wake->flush);
+        if (group->flush || attachment->control->settings.flush_every_message)
+            wakes += bell_ring(&attachment->wake->flush);
     }
-    for (uint32_t i = 0; i < tree->control->settings.lanes; i++) {
-        if (group->wake[i] || atomic_load_explicit(&tree->lanes[i]->stalled, memory_order_relaxed))
-            wakes += bell_ring(&tree->wake->handler[i]);
+    for (uint32_t i = 0; i < attachment->control->settings.lanes; i++) {
+        if (group->wake[i] || atomic_load_explicit(&attachment->lanes[i]->stalled, memory_order_relaxed))
+            wakes += bell_ring(&attachment->wake->handler[i]);
         CRASH_POINT("writer_handler_rung");
     }
-    count(tree->page, COUNT_WAKES, wakes);
+    count(attachment->page, COUNT_WAKES, wakes);
 }
 
 /* How many there are in all lanes, about. */
 static uint64_t waiting_bytes(const struct writer *writer)
 {
     uint64_t bytes = 0;
-    for (uint32_t i = 0; i < writer->tree->control->settings.lanes; i++)
+    for (uint32_t i = 0; i < writer->attachment->control->settings.lanes; i++)
         /* relaxed: what else comes meanwhile affects only speed */
-        bytes += atomic_load_explicit(&writer->tree->lanes[i]->ring.tail.position, memory_order_relaxed) - writer->lanes[i].position;
+        bytes += atomic_load_explicit(&writer->attachment->lanes[i]->ring.tail.position, memory_order_relaxed) - writer->lanes[i].position;
     return bytes;
 }
 
@@ -501,15 +501,15 @@ static __attribute__((noinline)) void count_rejected(struct actor_page *page, co
 
 uint32_t writer_step(struct writer *writer)
 {
-    struct attachment *tree = writer->tree;
+    struct attachment *attachment = writer->attachment;
     struct write_group group = {0};
     uint64_t from[LANES_MAX];
-    const uint32_t lanes = tree->control->settings.lanes;
+    const uint32_t lanes = attachment->control->settings.lanes;
     const uint64_t now = clock_real_ms();
     if (now > writer->store_ms)
         writer->store_ms = now; /* never back, whatever the clock does */
     /* relaxed: a waiter that came since is counted for the next sync, a little sooner or later */
-    const uint64_t flushed = atomic_load_explicit(&tree->control->flushed.value, memory_order_relaxed);
+    const uint64_t flushed = atomic_load_explicit(&attachment->control->flushed.value, memory_order_relaxed);
     if (flushed != writer->asked_at) {
         writer->asked_at = flushed;
         memset(writer->asked, 0, sizeof writer->asked);
@@ -540,12 +540,12 @@ uint32_t writer_step(struct writer *writer)
     writer_wake_followers(writer, &group);
     writer_look_ahead(writer);
 
-    count(tree->page, COUNT_STEPS, 1);
-    count(tree->page, COUNT_MESSAGES, group.messages - group.rejected - group.duplicates);
+    count(attachment->page, COUNT_STEPS, 1);
+    count(attachment->page, COUNT_MESSAGES, group.messages - group.rejected - group.duplicates);
     if (group.rejected)
-        count_rejected(tree->page, &group);
-    count(tree->page, COUNT_DUPLICATES, group.duplicates);
-    count(tree->page, COUNT_BYTES, group.bytes);
-    histogram_record(&tree->page->histogram, group.messages);
+        count_rejected(attachment->page, &group);
+    count(attachment->page, COUNT_DUPLICATES, group.duplicates);
+    count(attachment->page, COUNT_BYTES, group.bytes);
+    histogram_record(&attachment->page->histogram, group.messages);
     return group.messages;
 }

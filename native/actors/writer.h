@@ -9,7 +9,7 @@
 
 struct writer;
 
-struct writer *writer_open(struct attachment *tree);
+struct writer *writer_open(struct attachment *attachment);
 void writer_close(struct writer *writer);
 
 /* Takes over from a predecessor, or from recovery: publishes the commit record's wrote position, delivers again what was

@@ -23,7 +23,7 @@ bool writer_commits_open(struct writer *writer)
     commits->made = malloc(WRITER_COMMITS_MAX * sizeof *commits->made);
     if (!commits->now || !commits->made)
         return false;
-    commit_table_copy(commits->now, &writer->tree->control->commits);
+    commit_table_copy(commits->now, &writer->attachment->control->commits);
     return true;
 }
 
@@ -78,7 +78,7 @@ void writer_commits_note(struct writer *writer, const struct lane_record *record
         own->made[own->count++] = (struct made_commit){key, next.to, end};
     }
     /* relaxed: our own; append() has counted the record */
-    own->next = atomic_load_explicit(&topics_queue(writer->tree->topics, record->queue_slot)->next_offset, memory_order_relaxed);
+    own->next = atomic_load_explicit(&topics_queue(writer->attachment->topics, record->queue_slot)->next_offset, memory_order_relaxed);
     CRASH_POINT("writer_commits_noted");
 }
 
@@ -86,7 +86,7 @@ void writer_commits_take_back(struct writer *writer)
 {
     struct writer_commits *own = &writer->commits;
     uint32_t kept = 0;
-    commit_table_copy(own->now, &writer->tree->control->commits);
+    commit_table_copy(own->now, &writer->attachment->control->commits);
     for (uint32_t i = 0; i < own->count; i++)
         if (own->made[i].end <= writer->failed_at) {
             own->made[kept++] = own->made[i];
@@ -99,7 +99,7 @@ void writer_commits_take_back(struct writer *writer)
 void writer_committed(struct writer *writer)
 {
     struct writer_commits *own = &writer->commits;
-    struct commit_table *table = &writer->tree->control->commits;
+    struct commit_table *table = &writer->attachment->control->commits;
     if (own->count == 0)
         return;
     for (uint32_t i = 0; i < own->count; i++) {
@@ -116,7 +116,7 @@ void writer_committed(struct writer *writer)
 
 void writer_commits_begin(struct writer *writer, uint64_t next, const uint64_t *entries, uint32_t count)
 {
-    struct commit_table *table = &writer->tree->control->commits;
+    struct commit_table *table = &writer->attachment->control->commits;
     for (uint32_t i = 0; i < count; i++) {
         const struct commit_key key = {{entries[3 * i], entries[3 * i + 1]}};
         if (key.word[0])
@@ -139,9 +139,9 @@ static void apply_record(struct commit_table *table, const struct record_view *v
 
 bool writer_read_commits(struct writer *writer, const uint8_t *units, uint32_t count)
 {
-    struct commit_table *table = &writer->tree->control->commits;
+    struct commit_table *table = &writer->attachment->control->commits;
     struct log_map map; /* as in writer_read_ops */
-    log_map_open(&map, writer->tree->control->settings.store, writer->file_size, false);
+    log_map_open(&map, writer->attachment->control->settings.store, writer->file_size, false);
     uint64_t next = atomic_load_explicit(&table->next, memory_order_relaxed); /* relaxed: our own */
     int error = 0;
     for (uint32_t i = 0; i < count; i++, next++) {
@@ -158,7 +158,7 @@ bool writer_read_commits(struct writer *writer, const uint8_t *units, uint32_t c
         CRASH_POINT("writer_commits_read");
     }
     log_map_close(&map);
-    attachment_beat(writer->tree);
+    attachment_beat(writer->attachment);
     atomic_store_explicit(&table->next, next, memory_order_relaxed); /* relaxed: as in writer_committed */
     errno = error;
     return !error;
@@ -166,7 +166,7 @@ bool writer_read_commits(struct writer *writer, const uint8_t *units, uint32_t c
 
 void writer_commits_ready(struct writer *writer)
 {
-    struct commit_table *table = &writer->tree->control->commits;
+    struct commit_table *table = &writer->attachment->control->commits;
     commit_table_copy(writer->commits.now, table);
     atomic_store_explicit(&table->ready, 1, memory_order_release); /* release: all of it before; for a successor, and for who looks */
 }

@@ -90,13 +90,13 @@ static uint64_t family_of(struct writer_dedup *dedup, struct slice id)
 
 static void marker_path(const struct writer *writer, char path[STORE_FILE_ROOM], const char *name)
 {
-    snprintf(path, STORE_FILE_ROOM, "%s/orbitmq%s", writer->tree->control->settings.store, name);
+    snprintf(path, STORE_FILE_ROOM, "%s/orbitmq%s", writer->attachment->control->settings.store, name);
 }
 
 bool writer_dedup_open(struct writer *writer)
 {
     struct writer_dedup *dedup = &writer->dedup;
-    const struct settings *settings = &writer->tree->control->settings;
+    const struct settings *settings = &writer->attachment->control->settings;
     log_map_open(&dedup->log, settings->store, settings->log_file_size, false);
     if (getrandom(dedup->seed, sizeof dedup->seed, 0) != sizeof dedup->seed)
         return false;
@@ -130,7 +130,7 @@ static enum likeness likeness(struct writer *writer, const struct dedup_entry *e
                               struct record_view *view)
 {
     /* relaxed: retention removes files at its leisure */
-    if (entry->physical_offset < atomic_load_explicit(&writer->tree->control->min_offset.value, memory_order_relaxed))
+    if (entry->physical_offset < atomic_load_explicit(&writer->attachment->control->min_offset.value, memory_order_relaxed))
         return LIKE_NOT;
     const enum likeness found = look(writer, entry->physical_offset, view);
     if (found != LIKE_SAME)
@@ -159,7 +159,7 @@ static struct completion place_of(const struct record_view *view)
 
 static void expire(struct writer *writer)
 {
-    const uint64_t window = writer->tree->control->settings.dedup_window_ms;
+    const uint64_t window = writer->attachment->control->settings.dedup_window_ms;
     if (writer->store_ms >= window)
         dedup_table_expire(&writer->dedup.table, writer->store_ms - window);
 }
@@ -189,7 +189,7 @@ static int mark(struct writer *writer)
 static enum verdict not_seen(const struct writer *writer, enum likeness found, struct completion *answer)
 {
     answer->detail = found == LIKE_UNKNOWN ? (uint32_t)errno
-                                           : atomic_load_explicit(&writer->tree->control->wrote.error, memory_order_relaxed); /* relaxed: our own */
+                                           : atomic_load_explicit(&writer->attachment->control->wrote.error, memory_order_relaxed); /* relaxed: our own */
     return found == LIKE_UNKNOWN ? VERDICT_STORE_FULL : VERDICT_STORE_FAILED;
 }
 
@@ -213,7 +213,7 @@ enum verdict writer_dedup_judge(struct writer *writer, const struct lane_record 
         return VERDICT_DUPLICATE;
     }
     dedup->family = family_of(dedup, key.id);
-    answer->detail = writer->tree->control->settings.dedup_ids;
+    answer->detail = writer->attachment->control->settings.dedup_ids;
     if (dedup_table_count(&dedup->table) >= answer->detail || !dedup_table_room(&dedup->table))
         return VERDICT_DEDUP_FULL;
     const int error = mark(writer);
@@ -262,11 +262,11 @@ void writer_dedup_tick(struct writer *writer)
     if (count_now) {
         expire(writer);
         /* relaxed: as in likeness() */
-        log_map_forget(&dedup->log, atomic_load_explicit(&writer->tree->control->min_offset.value, memory_order_relaxed));
+        log_map_forget(&dedup->log, atomic_load_explicit(&writer->attachment->control->min_offset.value, memory_order_relaxed));
     }
     if (dedup->shown != count_now) {
         dedup->shown = count_now;
-        atomic_store_explicit(&writer->tree->page->counter[COUNT_IDS], count_now, memory_order_relaxed);
+        atomic_store_explicit(&writer->attachment->page->counter[COUNT_IDS], count_now, memory_order_relaxed);
     }
 }
 
@@ -276,7 +276,7 @@ void writer_dedup_tick(struct writer *writer)
 static uint64_t window_begins(struct writer *writer, uint64_t after_ms)
 {
     /* relaxed: as in likeness() */
-    const uint64_t min_offset = atomic_load_explicit(&writer->tree->control->min_offset.value, memory_order_relaxed);
+    const uint64_t min_offset = atomic_load_explicit(&writer->attachment->control->min_offset.value, memory_order_relaxed);
     uint64_t start = writer->wrote - writer->wrote % writer->file_size;
     for (;; start -= writer->file_size) {
         const uint8_t *at = start < writer->wrote ? log_map_at(&writer->dedup.log, start) : NULL;
@@ -310,7 +310,7 @@ static void load_one(struct writer *writer, uint64_t after_ms)
 bool writer_dedup_load(struct writer *writer, uint64_t end_ms)
 {
     struct writer_dedup *dedup = &writer->dedup;
-    const struct settings *settings = &writer->tree->control->settings;
+    const struct settings *settings = &writer->attachment->control->settings;
     const uint64_t after_ms = writer->store_ms > settings->dedup_window_ms ? writer->store_ms - settings->dedup_window_ms : 0;
     char path[STORE_FILE_ROOM];
     marker_path(writer, path, "/dedup");
@@ -337,7 +337,7 @@ bool writer_dedup_load(struct writer *writer, uint64_t end_ms)
         CRASH_POINT("writer_dedup_loading");
         if (event == LOG_END)
             break;
-        attachment_beat(writer->tree);
+        attachment_beat(writer->attachment);
         const uint64_t now_ms = clock_ms();
         if (now_ms >= end_ms && now_ms >= least_ms)
             return false;

@@ -25,10 +25,10 @@ static void raise_completed(struct session_entry *entry, struct session *session
 /* Finds the session of a record that another session's follows. */
 static __attribute__((noinline)) void address(struct writer *writer, uint32_t lane, const struct lane_record *record)
 {
-    struct attachment *tree = writer->tree;
+    struct attachment *attachment = writer->attachment;
     const uint32_t slot = record->session_slot, epoch = record->session_epoch;
-    const bool own = lane >= handler_lanes(&tree->control->settings); /* see note() */
-    writer->to = (struct addressee){.slot = slot, .epoch = epoch, .gone = own || tree->control->sessions[slot].shape.epoch != epoch};
+    const bool own = lane >= handler_lanes(&attachment->control->settings); /* see note() */
+    writer->to = (struct addressee){.slot = slot, .epoch = epoch, .gone = own || attachment->control->sessions[slot].shape.epoch != epoch};
     /* Our mapping may outlive the session. `completed` in the entry is then that of the next session, whose handler would take
      * it for a count of its own messages and drop as many. */
     if (writer->to.gone)
@@ -38,10 +38,10 @@ static __attribute__((noinline)) void address(struct writer *writer, uint32_t la
         writer->answered[slot].sequence = 0;
     }
     writer->touched[lane][slot / 64] |= UINT64_C(1) << (slot % 64);
-    const struct session_map *map = attachment_session(tree, slot, epoch);
+    const struct session_map *map = attachment_session(attachment, slot, epoch);
     if (!map) {
         /* Nobody would ever answer its client. Short of memory or descriptors, we tell it that the session is lost. */
-        session_move_state(tree->control, slot, SESSION_READY, SESSION_LOST);
+        session_move_state(attachment->control, slot, SESSION_READY, SESSION_LOST);
         return;
     }
     writer->to.slots = map->parts.slots;
@@ -73,7 +73,7 @@ static __attribute__((noinline)) void note(struct lane_record *record, const str
 void writer_answer(struct writer *writer, uint32_t lane, struct lane_record *record, const struct completion *verdict)
 {
     if (!answers(writer, lane, record)) {
-        if (lane >= handler_lanes(&writer->tree->control->settings))
+        if (lane >= handler_lanes(&writer->attachment->control->settings))
             note(record, verdict);
         return;
     }
@@ -100,14 +100,14 @@ void writer_answered(struct writer *writer, uint32_t lane, uint64_t applied)
 
 void writer_deliver(struct writer *writer, struct write_group *group, uint32_t lane)
 {
-    struct attachment *tree = writer->tree;
+    struct attachment *attachment = writer->attachment;
     uint64_t *touched = writer->touched[lane];
     for (uint32_t word = 0; word < SESSION_WORDS; word++)
         for (uint64_t bits = touched[word]; bits; bits &= bits - 1) {
             const uint32_t slot = word * 64 + (uint32_t)__builtin_ctzll(bits);
             const uint32_t epoch = writer->answered[slot].epoch;
-            struct session_entry *entry = &tree->control->sessions[slot];
-            struct session_map *map = &tree->sessions[slot];
+            struct session_entry *entry = &attachment->control->sessions[slot];
+            struct session_map *map = &attachment->sessions[slot];
             if (entry->shape.epoch == epoch) /* else it is gone by now, as in address() */
                 raise_completed(entry, map->epoch == epoch ? map->session : NULL, writer->answered[slot].sequence);
         }
@@ -119,14 +119,14 @@ void writer_deliver(struct writer *writer, struct write_group *group, uint32_t l
         uint64_t sleepers = 0;
         for (uint64_t bits = touched[word]; bits; bits &= bits - 1) {
             const uint32_t at = word * 64 + (uint32_t)__builtin_ctzll(bits);
-            const struct session_map *map = &tree->sessions[at];
+            const struct session_map *map = &attachment->sessions[at];
             if (map->epoch && atomic_load_explicit(&map->session->bell.asleep, memory_order_relaxed))
                 sleepers |= bits & -bits;
         }
         touched[word] = 0;
         /* release: verdicts before the bit [D1] */
         if (sleepers)
-            atomic_fetch_or_explicit(&tree->control->deliver[lane][word], sleepers, memory_order_release);
+            atomic_fetch_or_explicit(&attachment->control->deliver[lane][word], sleepers, memory_order_release);
         group->wake[lane] |= sleepers;
     }
     CRASH_POINT("writer_deliver_done");

@@ -11,7 +11,7 @@
 
 bool writer_heed_reput(struct writer *writer)
 {
-    struct control *control = writer->tree->control;
+    struct control *control = writer->attachment->control;
     /* relaxed: reput handles passing errors itself, and of an error that persists only the number is used */
     const uint32_t error = atomic_load_explicit(&control->reput.error, memory_order_relaxed);
     if (error != EBADMSG && error != EOVERFLOW)
@@ -23,7 +23,7 @@ bool writer_heed_reput(struct writer *writer)
 
 void writer_look_ahead(struct writer *writer)
 {
-    struct control *control = writer->tree->control;
+    struct control *control = writer->attachment->control;
     writer_heed_reput(writer);
     log_map_forget(&writer->map, writer->file_start);
     if (!writer->file)
@@ -55,14 +55,14 @@ bool writer_end_small(struct writer *writer)
         return true;
     writer->failed_at = writer->file_start + failed;
     /* release: as where a file cannot be mapped; refusal() acquires it */
-    atomic_store_explicit(&writer->tree->control->wrote.error, (uint32_t)error, memory_order_release);
+    atomic_store_explicit(&writer->attachment->control->wrote.error, (uint32_t)error, memory_order_release);
     return false;
 }
 
 bool writer_enter_file(struct writer *writer, uint64_t start)
 {
     /* acquire: the file exists before it is announced [A1] */
-    if (atomic_load_explicit(&writer->tree->control->allocated.value, memory_order_acquire) < start + writer->file_size)
+    if (atomic_load_explicit(&writer->attachment->control->allocated.value, memory_order_acquire) < start + writer->file_size)
         return false;
     uint8_t *file = log_map_at(&writer->map, start);
     const int error = file ? 0 : errno;
@@ -70,7 +70,7 @@ bool writer_enter_file(struct writer *writer, uint64_t start)
     if (!file) {
         /* Nothing is written of it yet, so after a passing error the next message tries again. */
         if (!writer->short_of)
-            atomic_store_explicit(&writer->tree->control->wrote.error, (uint32_t)error, memory_order_release);
+            atomic_store_explicit(&writer->attachment->control->wrote.error, (uint32_t)error, memory_order_release);
         return false;
     }
     if (!writer_end_small(writer))
@@ -96,13 +96,13 @@ bool writer_make_room(struct writer *writer, uint32_t size)
     store_be32(blank + 4, RECORD_BLANK);
     CRASH_POINT("writer_log_blank");
     writer->wrote = writer->file_start;
-    count(writer->tree->page, COUNT_BLANKS, 1);
+    count(writer->attachment->page, COUNT_BLANKS, 1);
     return true;
 }
 
 bool writer_file_ready(const struct writer *writer)
 {
-    const struct control *control = writer->tree->control;
+    const struct control *control = writer->attachment->control;
     const uint64_t start = writer->file ? writer->file_start + writer->file_size
                                         : writer->wrote - writer->wrote % writer->file_size;
     return atomic_load_explicit(&control->allocated.value, memory_order_acquire) >= start + writer->file_size ||

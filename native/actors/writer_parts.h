@@ -55,7 +55,7 @@ struct writer_commits {
 };
 
 struct writer {
-    struct attachment *tree;
+    struct attachment *attachment;
     struct log_map map;
     struct ring_consumer lanes[LANES_MAX];
     uint64_t file_size;

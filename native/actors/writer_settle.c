@@ -22,7 +22,7 @@ static enum half_state state_of(const struct writer *writer, uint64_t half)
     for (uint32_t i = 0; i < writer->settled_count; i++)
         if (writer->settled[i].half == half)
             return writer->settled[i].how;
-    return halves_state(&writer->tree->control->halves, half);
+    return halves_state(&writer->attachment->control->halves, half);
 }
 
 /* The answer to one that settles nothing. */
@@ -38,7 +38,7 @@ static void answer(struct writer *writer, struct write_group *group, uint32_t la
 /* Appends one image at the end of the log; returns its queue offset. */
 static uint64_t append(struct writer *writer, const uint8_t *image, uint32_t size, const struct record_seal *seal, uint32_t queue_slot)
 {
-    struct queue_slot *queue = topics_queue(writer->tree->topics, queue_slot);
+    struct queue_slot *queue = topics_queue(writer->attachment->topics, queue_slot);
     uint8_t *to = writer->file + (writer->wrote - writer->file_start);
     /* relaxed: as in writer.c */
     const uint64_t offset = atomic_load_explicit(&queue->next_offset, memory_order_relaxed);
@@ -53,11 +53,11 @@ static uint64_t append(struct writer *writer, const uint8_t *image, uint32_t siz
 bool writer_settle(struct writer *writer, struct write_group *group, uint32_t lane, struct lane_record *record)
 {
     struct lane_settle *settle = settle_of(record);
-    struct halves *halves = &writer->tree->control->halves;
+    struct halves *halves = &writer->attachment->control->halves;
     if (writer->settled_count == WRITER_SETTLED_MAX)
         return false; /* the group ends here */
     const uint64_t next =
-        atomic_load_explicit(&topics_queue(writer->tree->topics, settle->half_slot)->next_offset, memory_order_relaxed); /* our own */
+        atomic_load_explicit(&topics_queue(writer->attachment->topics, settle->half_slot)->next_offset, memory_order_relaxed); /* our own */
     halves_extend(halves, next);
     writer->half_slot = settle->half_slot;
     if (settle->half >= next) {
@@ -77,7 +77,7 @@ bool writer_settle(struct writer *writer, struct write_group *group, uint32_t la
     }
     if (!writer_end_small(writer)) { /* in the log's order */
         answer(writer, group, lane, record, VERDICT_STORE_FAILED,
-               atomic_load_explicit(&writer->tree->control->wrote.error, memory_order_relaxed)); /* our own */
+               atomic_load_explicit(&writer->attachment->control->wrote.error, memory_order_relaxed)); /* our own */
         return true;
     }
     struct completion done = {.physical_offset = writer->wrote, .size = record->image_size, .queue_id = record->queue_id,
@@ -105,14 +105,14 @@ bool writer_settle(struct writer *writer, struct write_group *group, uint32_t la
 
 void writer_settled(struct writer *writer)
 {
-    struct halves *halves = &writer->tree->control->halves;
+    struct halves *halves = &writer->attachment->control->halves;
     for (uint32_t i = 0; i < writer->settled_count; i++) {
         halves_settle(halves, writer->settled[i].half, writer->settled[i].how);
         CRASH_POINT("writer_settle_told");
     }
     if (writer->settled_count)
         /* relaxed: it only grows */
-        halves_raise_floor(halves, atomic_load_explicit(&topics_queue(writer->tree->topics, writer->half_slot)->min_offset,
+        halves_raise_floor(halves, atomic_load_explicit(&topics_queue(writer->attachment->topics, writer->half_slot)->min_offset,
                                                         memory_order_relaxed));
     writer->settled_count = 0;
 }
@@ -122,21 +122,21 @@ void writer_settled_over(struct writer *writer, struct lane_record *record)
     const struct lane_settle *settle = settle_of(record);
     if (record->code != VERDICT_APPENDED)
         return;
-    halves_settle(&writer->tree->control->halves, settle->half, settle->how);
+    halves_settle(&writer->attachment->control->halves, settle->half, settle->how);
     CRASH_POINT("writer_settle_told_over");
 }
 
 /* ---- at the start of a tree ---- */
 
-void writer_halves_begin(struct writer *writer, uint64_t floor, uint64_t next) { halves_begin(&writer->tree->control->halves, floor, next); }
+void writer_halves_begin(struct writer *writer, uint64_t floor, uint64_t next) { halves_begin(&writer->attachment->control->halves, floor, next); }
 
 bool writer_read_ops(struct writer *writer, const uint8_t *units, uint32_t count)
 {
-    struct halves *halves = &writer->tree->control->halves;
+    struct halves *halves = &writer->attachment->control->halves;
     const uint64_t known = atomic_load_explicit(&halves->known, memory_order_relaxed); /* our own, both */
     const uint64_t floor = atomic_load_explicit(&halves->floor, memory_order_relaxed);
     struct log_map map; /* not the writer's, in which the file that it appends to stays mapped */
-    log_map_open(&map, writer->tree->control->settings.store, writer->file_size, false);
+    log_map_open(&map, writer->attachment->control->settings.store, writer->file_size, false);
     int error = 0;
     for (uint32_t i = 0; i < count; i++) {
         const struct queue_unit unit = queue_unit_load(units + (uint64_t)i * CONSUME_QUEUE_UNIT);
@@ -155,14 +155,14 @@ bool writer_read_ops(struct writer *writer, const uint8_t *units, uint32_t count
                 halves_settle(halves, half, HALF_SETTLED);
     }
     log_map_close(&map);
-    attachment_beat(writer->tree);
+    attachment_beat(writer->attachment);
     errno = error;
     return !error;
 }
 
 void writer_halves_ready(struct writer *writer)
 {
-    struct halves *halves = &writer->tree->control->halves;
+    struct halves *halves = &writer->attachment->control->halves;
     halves_raise_floor(halves, 0);
     atomic_store_explicit(&halves->ready, 1, memory_order_release); /* release: all of it before; for a successor, and for who looks */
 }

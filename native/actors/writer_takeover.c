@@ -18,11 +18,11 @@ struct stretch {
 /* Most bytes of what is appended together, and goes to one file: a record, or an atomic batch, which passes a lane. */
 static uint64_t unit_max(const struct writer *writer)
 {
-    const struct settings *settings = &writer->tree->control->settings;
+    const struct settings *settings = &writer->attachment->control->settings;
     uint64_t most = settings->message_max;
     for (uint32_t i = 0; i < settings->lanes; i++)
-        if (lane_batch_max(writer->tree->lanes[i]->capacity) > most)
-            most = lane_batch_max(writer->tree->lanes[i]->capacity);
+        if (lane_batch_max(writer->attachment->lanes[i]->capacity) > most)
+            most = lane_batch_max(writer->attachment->lanes[i]->capacity);
     return most + RECORD_BLANK_SIZE;
 }
 
@@ -69,10 +69,10 @@ static void return_to_end(struct writer *writer)
 
 uint64_t writer_left_over(struct writer *writer)
 {
-    if (writer->tree->control->settings.read_only) /* what is to be repaired may be behind the end */
+    if (writer->attachment->control->settings.read_only) /* what is to be repaired may be behind the end */
         return 0;
     /* relaxed: a dead predecessor's word, or ours */
-    uint64_t end = atomic_load_explicit(&writer->tree->control->zeroing, memory_order_relaxed);
+    uint64_t end = atomic_load_explicit(&writer->attachment->control->zeroing, memory_order_relaxed);
     uint64_t at = writer->wrote, reach = whole_reach(writer);
     struct stretch part;
     while (next_stretch(writer, &at, &reach, &part))
@@ -88,7 +88,7 @@ uint64_t writer_left_over(struct writer *writer)
  * shows zeros that the disk does not have. */
 static void scrub_tail(struct writer *writer)
 {
-    struct control *control = writer->tree->control;
+    struct control *control = writer->attachment->control;
     const uint64_t end = writer_left_over(writer), page = (uint64_t)sysconf(_SC_PAGESIZE);
     if (!end)
         return;
@@ -113,15 +113,16 @@ static void scrub_tail(struct writer *writer)
 
 static void deliver_over(struct writer *writer)
 {
-    struct control *control = writer->tree->control;
+    struct control *control = writer->attachment->control;
     const struct commit_slot last = commit_read(&control->commit);
     struct write_group group = {0};
     for (uint32_t i = 0; i < control->settings.lanes; i++) {
         if (writer->lanes[i].position < last.applied[i]) {
             writer_answered(writer, i, last.applied[i]);
             writer_deliver(writer, &group, i);
-            count(writer->tree->page, COUNT_REDELIVERED, 1);
-            ring_consumer_attach(&writer->lanes[i], &writer->tree->lanes[i]->ring, writer->lanes[i].capacity, last.applied[i]);
+            count(writer->attachment->page, COUNT_REDELIVERED, 1);
+            ring_consumer_attach(&writer->lanes[i], &writer->attachment->lanes[i]->ring, writer->lanes[i].capacity,
+                                 last.applied[i]);
         }
     }
     writer_free_lanes(writer);
@@ -133,7 +134,7 @@ static void deliver_over(struct writer *writer)
 
 enum run_result writer_take_over(struct writer *writer, uint32_t limit_ms)
 {
-    struct control *control = writer->tree->control;
+    struct control *control = writer->attachment->control;
     if (!writer->delivered_over) {
         /* release: as in commit() [W1] */
         atomic_store_explicit(&control->wrote.value, writer->wrote, memory_order_release);
@@ -149,7 +150,7 @@ enum run_result writer_take_over(struct writer *writer, uint32_t limit_ms)
     const uint64_t end = clock_ms() + limit_ms;
     /* acquire: the queues' maxima before the position that covers them [Q1] */
     while (atomic_load_explicit(&control->reput.value, memory_order_acquire) < writer->wrote) {
-        attachment_beat(writer->tree);
+        attachment_beat(writer->attachment);
         if (writer_heed_reput(writer))
             return RUN_NEED; /* no queue's next offset is known, and none is given out */
         if (clock_ms() >= end)
@@ -160,7 +161,7 @@ enum run_result writer_take_over(struct writer *writer, uint32_t limit_ms)
     }
     if (!writer_dedup_load(writer, end))
         return RUN_TIME;
-    struct topics *topics = writer->tree->topics;
+    struct topics *topics = writer->attachment->topics;
     const uint32_t queues = atomic_load_explicit(&topics->queue_count, memory_order_acquire);
     for (uint32_t slot = 0; slot < queues; slot++) {
         struct queue_slot *queue = topics_queue(topics, slot);

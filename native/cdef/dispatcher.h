@@ -16,7 +16,7 @@ uint64_t work_file_floor(const struct work_file *file);
 uint64_t work_file_frontier(const struct work_file *file);
 uint64_t work_file_reached(const void *bytes);
 bool work_file_unsettled(const void *bytes);
-struct dispatcher *dispatcher_open(struct attachment *tree);
+struct dispatcher *dispatcher_open(struct attachment *attachment);
 void dispatcher_close(struct dispatcher *dispatcher);
 #define DISPATCHER_KNOWN_MAX ...
 void dispatcher_know(struct dispatcher *dispatcher, uint32_t most);

@@ -1,6 +1,6 @@
 #define GATEWAY_LISTENERS ...
 struct gateway;
-struct gateway *gateway_open(struct attachment *tree, int listener, uint32_t number);
+struct gateway *gateway_open(struct attachment *attachment, int listener, uint32_t number);
 bool gateway_give_line(struct gateway *gateway, uint32_t front, int line);
 void gateway_close(struct gateway *gateway);
 bool gateway_accept_at(struct gateway *gateway, int listener);

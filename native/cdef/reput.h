@@ -1,5 +1,5 @@
 struct reput;
-struct reput *reput_open(struct attachment *tree);
+struct reput *reput_open(struct attachment *attachment);
 void reput_close(struct reput *reput);
 uint64_t reput_position(const struct reput *reput);
 uint32_t reput_missing(const struct reput *reput, uint8_t *name, uint32_t *queue);

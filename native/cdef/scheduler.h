@@ -5,7 +5,7 @@ struct delay_seen {
     uint64_t next[18], timer[4], end;
 };
 struct scheduler;
-struct scheduler *scheduler_open(struct attachment *tree);
+struct scheduler *scheduler_open(struct attachment *attachment);
 void scheduler_close(struct scheduler *scheduler);
 bool scheduler_knows(const struct scheduler *scheduler);
 void scheduler_begin(struct scheduler *scheduler, const uint64_t next[18], const uint64_t timer[4], uint64_t from);

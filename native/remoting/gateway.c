@@ -8,22 +8,22 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-struct gateway *gateway_open(struct attachment *tree, int listener, uint32_t number)
+struct gateway *gateway_open(struct attachment *attachment, int listener, uint32_t number)
 {
-    const struct settings *const settings = &tree->control->settings;
+    const struct settings *const settings = &attachment->control->settings;
     struct gateway *const gateway = calloc(1, sizeof *gateway);
     if (!gateway)
         return NULL;
     assert(number < GATEWAYS_MAX);
-    gateway->tree = tree;
+    gateway->attachment = attachment;
     gateway_accept_at(gateway, listener);
     gateway->number = number;
     for (uint32_t i = 0; i < GATEWAYS_MAX; i++)
         gateway->lines[i] = -1;
     gateway_limit(gateway, &(struct gateway_limits){.in_all = GATEWAY_CONNECTIONS, .idle_ms = GATEWAY_IDLE_MS, .parts_bytes = GATEWAY_PARTS_BYTES});
     gateway->poll = epoll_create1(EPOLL_CLOEXEC);
-    gateway->cursors = calloc(tree->topics->queue_capacity, sizeof *gateway->cursors);
-    gateway->reader = reader_open(tree->control, tree->topics, settings->store, settings->log_file_size, settings->queue_file_units);
+    gateway->cursors = calloc(attachment->topics->queue_capacity, sizeof *gateway->cursors);
+    gateway->reader = reader_open(attachment->control, attachment->topics, settings->store, settings->log_file_size, settings->queue_file_units);
     if (gateway->poll < 0 || !gateway->cursors || !gateway->reader || !gateway_holds_open(gateway)) {
         const int error = errno;
         gateway_close(gateway);
@@ -64,13 +64,13 @@ void gateway_close(struct gateway *gateway)
 
 void gateway_attach(struct gateway *gateway, void *memory, const struct session_shape *shape)
 {
-    struct attachment *const tree = gateway->tree;
+    struct attachment *const attachment = gateway->attachment;
     assert(!gateway->attached);
     gateway->sent = calloc(shape->window, sizeof *gateway->sent);
     gateway->ids = calloc(shape->window, GATEWAY_ID_ROOM);
     if (!gateway->sent || !gateway->ids)
         return;
-    sender_attach(&gateway->sender, memory, shape, tree->control, tree->topics, tree->wake, -1);
+    sender_attach(&gateway->sender, memory, shape, attachment->control, attachment->topics, attachment->wake, -1);
     gateway->attached = true;
 }
 
@@ -78,7 +78,7 @@ uint32_t gateway_connections(const struct gateway *gateway) { return gateway->co
 
 const struct topic_entry *gateway_topic(const struct gateway *gateway, struct slice name, uint32_t *index)
 {
-    const struct topics *const topics = gateway->tree->topics;
+    const struct topics *const topics = gateway->attachment->topics;
     *index = name.data && name.size <= TOPIC_NAME_MAX ? topics_find(topics, name.data, name.size) : TOPIC_NONE;
     const struct topic_entry *const topic = *index == TOPIC_NONE ? NULL : &topics->topic[*index];
     return topic && !topic_deleted(topic) ? topic : NULL;

@@ -24,7 +24,7 @@ struct gateway;
 
 /* listener: a socket that listens and is not blocking; it stays the caller's. number: 0 for the lead of several, and for one that is alone;
  * others are fronts (gateway_line.h). NULL with errno. */
-struct gateway *gateway_open(struct attachment *tree, int listener, uint32_t number);
+struct gateway *gateway_open(struct attachment *attachment, int listener, uint32_t number);
 void gateway_close(struct gateway *gateway);
 
 /* Has it accept connections at this socket too, which is like the first one. False: it has GATEWAY_LISTENERS already. */

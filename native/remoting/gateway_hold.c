@@ -14,21 +14,21 @@
 
 bool gateway_holds_open(struct gateway *gateway)
 {
-    const struct attachment *const tree = gateway->tree;
-    gateway->held = calloc(tree->topics->queue_capacity, sizeof *gateway->held);
-    struct control *const control = tree->control;
+    const struct attachment *const attachment = gateway->attachment;
+    gateway->held = calloc(attachment->topics->queue_capacity, sizeof *gateway->held);
+    struct control *const control = attachment->control;
     for (uint32_t i = 0; i < QUEUE_WORDS; i++) /* a predecessor's; relaxed: as in gateway_listen */
         atomic_store_explicit(&control->held[gateway->number][i], 0, memory_order_relaxed);
     atomic_fetch_and_explicit(&control->holding, ~(1u << gateway->number), memory_order_relaxed);
     for (uint32_t i = 0; i < SESSION_WORDS && !gateway->number; i++)
         atomic_store_explicit(&control->popped[i], 0, memory_order_relaxed);
     struct epoll_event event = {.events = EPOLLIN, .data.u32 = CONNECTION_EVENT};
-    return gateway->held && epoll_ctl(gateway->poll, EPOLL_CTL_ADD, tree->gateway_event[gateway->number], &event) == 0;
+    return gateway->held && epoll_ctl(gateway->poll, EPOLL_CTL_ADD, attachment->gateway_event[gateway->number], &event) == 0;
 }
 
 void gateway_listen(struct gateway *gateway, uint32_t slot, bool on)
 {
-    struct control *const control = gateway->tree->control;
+    struct control *const control = gateway->attachment->control;
     _Atomic uint64_t *const word = &control->held[gateway->number][slot / 64];
     const uint64_t bit = UINT64_C(1) << (slot % 64);
     const uint32_t own = 1u << gateway->number;
@@ -75,7 +75,7 @@ uint32_t gateway_look_at_holds(struct gateway *gateway)
     const uint64_t now = clock_ms();
     /* acquire: the queues' maxima before it; a hold looks at its own queue's again. Before a sleep, the fence of our announcement stands
      * before it [Y1]. */
-    const uint64_t reput = atomic_load_explicit(&gateway->tree->control->reput.value, memory_order_acquire);
+    const uint64_t reput = atomic_load_explicit(&gateway->attachment->control->reput.value, memory_order_acquire);
     if (reput == gateway->reput_seen && now < gateway->holds_until_ms && !gateway->stopping)
         return 0;
     gateway->reput_seen = reput;
@@ -116,19 +116,19 @@ bool gateway_listens(const struct gateway *gateway)
 
 uint32_t gateway_announce(struct gateway *gateway)
 {
-    count(gateway->tree->page, COUNT_SLEEPS, 1);
-    const uint32_t ticket = bell_announce(&gateway->tree->control->gateway_bell[gateway->number]);
+    count(gateway->attachment->page, COUNT_SLEEPS, 1);
+    const uint32_t ticket = bell_announce(&gateway->attachment->control->gateway_bell[gateway->number]);
     CRASH_POINT("gateway_hold_announced");
     return ticket;
 }
 
-void gateway_awake(struct gateway *gateway, uint32_t ticket) { bell_cancel(&gateway->tree->control->gateway_bell[gateway->number], ticket); }
+void gateway_awake(struct gateway *gateway, uint32_t ticket) { bell_cancel(&gateway->attachment->control->gateway_bell[gateway->number], ticket); }
 
 void gateway_take_event(struct gateway *gateway)
 {
     uint64_t times;
-    if (read(gateway->tree->gateway_event[gateway->number], &times, sizeof times) == sizeof times)
-        count(gateway->tree->page, COUNT_WAKES, 1);
+    if (read(gateway->attachment->gateway_event[gateway->number], &times, sizeof times) == sizeof times)
+        count(gateway->attachment->page, COUNT_WAKES, 1);
 }
 
 int gateway_longest_sleep(const struct gateway *gateway, int limit_ms)

@@ -128,7 +128,7 @@ enum run_result gateway_run(struct gateway *gateway, uint32_t limit_ms)
         const int events = serve_events(gateway, awake ? 0 : LOOK_MS);
         const uint32_t news = serve_news(gateway);
         busy = events > 0 || news;
-        attachment_beat(gateway->tree);
+        attachment_beat(gateway->attachment);
         if (gateway->asked_count || gateway->gone_count || gateway->hello_count || gateway_pops_yielded(gateway))
             return RUN_NEED;
         if (events < 0)
@@ -136,7 +136,7 @@ enum run_result gateway_run(struct gateway *gateway, uint32_t limit_ms)
         if (!busy && unanswered(gateway))
             await_verdict(gateway);
         if (gateway->attached && !busy && !sender_alive(&gateway->sender)) {
-            attachment_state(gateway->tree, ACTOR_FAILED, ESTALE);
+            attachment_state(gateway->attachment, ACTOR_FAILED, ESTALE);
             return RUN_FAILED;
         }
         if (clock_ms() >= end)

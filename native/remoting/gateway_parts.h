@@ -126,7 +126,7 @@ struct gateway {
     uint64_t table_version;        /* a front's: of those that it knows */
     uint8_t *raw;                  /* a front's: the header of the request that is served, as it came */
     uint32_t raw_size, raw_room;
-    struct attachment *tree;
+    struct attachment *attachment;
     int listeners[GATEWAY_LISTENERS], poll;
     uint32_t listener_count;
     bool listening;      /* the listeners are in the poll */

@@ -15,7 +15,7 @@ static struct slice keep(uint8_t **to, struct slice text)
 /* The bit by which the dispatcher knows that it is to ring us. */
 static void ask_for_rings(struct gateway *gateway, const struct pop_link *link, bool on)
 {
-    _Atomic uint64_t *const word = &gateway->tree->control->popped[link->slot / 64];
+    _Atomic uint64_t *const word = &gateway->attachment->control->popped[link->slot / 64];
     const uint64_t bit = UINT64_C(1) << (link->slot % 64);
     /* relaxed, both: the fence of our next announcement stands between this and the look at the rings, the dispatcher's between what it
      * publishes and its look at the bit [Y2]. */
@@ -32,13 +32,13 @@ bool gateway_pop_known(const struct gateway *gateway, const struct gateway_poppe
 
 bool gateway_pop_open(struct gateway *gateway, const struct gateway_popped *what, void *memory, const struct session_shape *shape)
 {
-    struct attachment *const tree = gateway->tree;
+    struct attachment *const attachment = gateway->attachment;
     struct pop_link *const link = gateway->pop_count < POP_LINKS ? calloc(1, sizeof *link) : NULL;
     if (!link)
         return false;
     pop_leases_init(&link->leases);
     link->name = malloc((uint64_t)what->group.size + what->topic.size + what->filter.size + 1);
-    link->work = work_link_open((uintptr_t)memory, (uintptr_t)tree->control, (uintptr_t)tree->wake, -1, shape);
+    link->work = work_link_open((uintptr_t)memory, (uintptr_t)attachment->control, (uintptr_t)attachment->wake, -1, shape);
     if (!link->name || !link->work) {
         pop_link_free(link);
         return false;

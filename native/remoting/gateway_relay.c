@@ -153,7 +153,7 @@ enum gateway_served gateway_pass_on(struct gateway *gateway, struct connection *
     CRASH_POINT("gateway_relay_passing");
     connection_write(pipe, &piece, 1);
     CRASH_POINT("gateway_relay_passed");
-    count(gateway->tree->page, COUNT_PASSED, 1);
+    count(gateway->attachment->page, COUNT_PASSED, 1);
     return GATEWAY_SERVED;
 }
 

@@ -229,7 +229,7 @@ uint32_t gateway_push_replies(struct gateway *gateway)
     uint32_t queues, done = 0;
     bool left = false;
     /* acquire: the queues' maxima before it, as for held pulls */
-    const uint64_t reput = atomic_load_explicit(&gateway->tree->control->reput.value, memory_order_acquire);
+    const uint64_t reput = atomic_load_explicit(&gateway->attachment->control->reput.value, memory_order_acquire);
     const bool over = clock_ms() >= replies->until_ms;
     if (reput != replies->reput_seen) {
         const struct topic_entry *const topic = topic_of_replies(gateway, &queues);

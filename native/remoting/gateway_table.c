@@ -23,14 +23,14 @@ enum { TABLE_SQL = 1, TABLE_BAD = 2 };
 void gateway_subscriptions_changed(struct gateway *gateway)
 {
     /* release: only so that no reader sees it later than what is told afterwards; the lead alone writes it */
-    atomic_fetch_add_explicit(&gateway->tree->control->subscriptions, 1, memory_order_release);
+    atomic_fetch_add_explicit(&gateway->attachment->control->subscriptions, 1, memory_order_release);
     CRASH_POINT("gateway_table_raised");
     for (uint32_t i = 1; i < GATEWAYS_MAX; i++)
         gateway->table_due[i] = true;
 }
 
 /* relaxed: a client that was told of a change has had its answer from the lead, and asks afterwards */
-static uint64_t version(const struct gateway *gateway) { return atomic_load_explicit(&gateway->tree->control->subscriptions, memory_order_relaxed); }
+static uint64_t version(const struct gateway *gateway) { return atomic_load_explicit(&gateway->attachment->control->subscriptions, memory_order_relaxed); }
 
 bool gateway_knows_subscriptions(struct gateway *gateway)
 {

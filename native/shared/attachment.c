@@ -14,45 +14,45 @@ struct attachment *attachment_open(void *control, void *topics, void *wake, void
     assert(segment_check(control, SEGMENT_CONTROL, sizeof(struct control)) == SEGMENT_GOOD);
     assert(segment_check(topics, SEGMENT_TOPICS, ((struct segment_header *)topics)->size) == SEGMENT_GOOD);
     /* Not the header of the wake words, because clients can write there. */
-    struct attachment *tree = calloc(1, sizeof *tree);
-    if (!tree)
+    struct attachment *attachment = calloc(1, sizeof *attachment);
+    if (!attachment)
         return NULL;
-    tree->control = control;
-    tree->topics = topics;
-    tree->wake = wake;
+    attachment->control = control;
+    attachment->topics = topics;
+    attachment->wake = wake;
     for (uint32_t i = 0; i < lane_count; i++)
-        tree->lanes[i] = lanes[i];
-    tree->page = &tree->control->actors[actor];
+        attachment->lanes[i] = lanes[i];
+    attachment->page = &attachment->control->actors[actor];
     for (uint32_t i = 0; i < GATEWAYS_MAX; i++)
-        tree->gateway_event[i] = -1;
-    return tree;
+        attachment->gateway_event[i] = -1;
+    return attachment;
 }
 
-void attachment_give_event(struct attachment *tree, uint32_t gateway, int event)
+void attachment_give_event(struct attachment *attachment, uint32_t gateway, int event)
 {
     assert(gateway < GATEWAYS_MAX);
-    tree->gateway_event[gateway] = event;
+    attachment->gateway_event[gateway] = event;
 }
 
-bool attachment_ring_gateway(struct attachment *tree, uint32_t gateway)
+bool attachment_ring_gateway(struct attachment *attachment, uint32_t gateway)
 {
     const uint64_t one = 1;
-    return bell_answer(&tree->control->gateway_bell[gateway]) && write(tree->gateway_event[gateway], &one, sizeof one) == sizeof one;
+    return bell_answer(&attachment->control->gateway_bell[gateway]) && write(attachment->gateway_event[gateway], &one, sizeof one) == sizeof one;
 }
 
-static void unmap(struct attachment *tree, struct session_map *map)
+static void unmap(struct attachment *attachment, struct session_map *map)
 {
     munmap(map->session, map->size);
     memset(map, 0, sizeof *map);
-    count(tree->page, COUNT_SESSIONS, UINT64_MAX); /* one less */
+    count(attachment->page, COUNT_SESSIONS, UINT64_MAX); /* one less */
 }
 
-void attachment_close(struct attachment *tree)
+void attachment_close(struct attachment *attachment)
 {
     for (uint32_t slot = 0; slot < SESSIONS_MAX; slot++)
-        if (tree->sessions[slot].epoch)
-            unmap(tree, &tree->sessions[slot]);
-    free(tree);
+        if (attachment->sessions[slot].epoch)
+            unmap(attachment, &attachment->sessions[slot]);
+    free(attachment);
 }
 
 /* True while the session in this entry may still be read and answered. */
@@ -86,11 +86,11 @@ static bool copy_entry(const struct session_entry *entry, uint32_t epoch, struct
 
 /* Opens the memfd that the supervisor keeps for this entry and makes sure that it is the right one, of the right size, and
  * cannot be resized under us. */
-static bool map_session(struct attachment *tree, const struct entry_copy *entry, struct session_map *map)
+static bool map_session(struct attachment *attachment, const struct entry_copy *entry, struct session_map *map)
 {
     const int seals_needed = F_SEAL_SHRINK | F_SEAL_GROW;
     char path[64];
-    snprintf(path, sizeof path, "/proc/%u/fd/%d", tree->control->settings.supervisor_pid, entry->descriptor);
+    snprintf(path, sizeof path, "/proc/%u/fd/%d", attachment->control->settings.supervisor_pid, entry->descriptor);
     /* Its client can hold a lease on the memfd; without O_NONBLOCK we would wait 45 s here for the lease to be broken. */
     const int descriptor = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK);
     if (descriptor < 0)
@@ -109,43 +109,43 @@ static bool map_session(struct attachment *tree, const struct entry_copy *entry,
     map->shape = entry->shape;
     map->epoch = entry->shape.epoch;
     session_parts(map->session, &map->shape, &map->parts);
-    count(tree->page, COUNT_SESSIONS, 1);
+    count(attachment->page, COUNT_SESSIONS, 1);
     return true;
 }
 
-struct session_map *attachment_session(struct attachment *tree, uint32_t slot, uint32_t epoch)
+struct session_map *attachment_session(struct attachment *attachment, uint32_t slot, uint32_t epoch)
 {
     if (slot >= SESSIONS_MAX || epoch == 0)
         return NULL;
-    struct session_map *map = &tree->sessions[slot];
+    struct session_map *map = &attachment->sessions[slot];
     if (map->epoch == epoch)
         return map;
     struct entry_copy entry;
-    if (!copy_entry(&tree->control->sessions[slot], epoch, &entry))
+    if (!copy_entry(&attachment->control->sessions[slot], epoch, &entry))
         return NULL;
     if (map->epoch)
-        unmap(tree, map);
-    return map_session(tree, &entry, map) ? map : NULL;
+        unmap(attachment, map);
+    return map_session(attachment, &entry, map) ? map : NULL;
 }
 
-void attachment_sweep(struct attachment *tree)
+void attachment_sweep(struct attachment *attachment)
 {
     /* acquire: the entries' new states after the version. Pairs with the coordinator's release. */
-    const uint32_t version = atomic_load_explicit(&tree->control->sessions_version, memory_order_acquire);
-    if (version == tree->sessions_version)
+    const uint32_t version = atomic_load_explicit(&attachment->control->sessions_version, memory_order_acquire);
+    if (version == attachment->sessions_version)
         return;
-    tree->sessions_version = version;
+    attachment->sessions_version = version;
     for (uint32_t slot = 0; slot < SESSIONS_MAX; slot++) {
-        struct session_map *map = &tree->sessions[slot];
-        const struct session_entry *entry = &tree->control->sessions[slot];
+        struct session_map *map = &attachment->sessions[slot];
+        const struct session_entry *entry = &attachment->control->sessions[slot];
         if (map->epoch && !(entry_open(entry) && entry->shape.epoch == map->epoch))
-            unmap(tree, map);
+            unmap(attachment, map);
     }
 }
 
-void attachment_beat(struct attachment *tree)
+void attachment_beat(struct attachment *attachment)
 {
-    struct actor_page *page = tree->page;
+    struct actor_page *page = attachment->page;
     const uint64_t now = clock_ms();
     /* relaxed, all: a reader wants fresh numbers, and they order nothing */
     if (now == atomic_load_explicit(&page->heartbeat_ms, memory_order_relaxed))
@@ -156,9 +156,9 @@ void attachment_beat(struct attachment *tree)
         atomic_store_explicit(&page->pid, pid, memory_order_relaxed);
 }
 
-void attachment_state(struct attachment *tree, enum actor_state state, uint32_t error)
+void attachment_state(struct attachment *attachment, enum actor_state state, uint32_t error)
 {
     /* relaxed, then release: a reader that sees the state sees the reason */
-    atomic_store_explicit(&tree->page->error, error, memory_order_relaxed);
-    atomic_store_explicit(&tree->page->state, state, memory_order_release);
+    atomic_store_explicit(&attachment->page->error, error, memory_order_relaxed);
+    atomic_store_explicit(&attachment->page->state, state, memory_order_release);
 }

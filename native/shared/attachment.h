@@ -29,24 +29,24 @@ struct attachment {
 /* Attaches to segments that are already mapped into this process; lanes may hold NULL if the process needs none. Aborts on a
  * segment of another layout: the supervisor has checked them. */
 struct attachment *attachment_open(void *control, void *topics, void *wake, void **lanes, uint32_t lane_count, uint32_t actor);
-void attachment_close(struct attachment *tree);
+void attachment_close(struct attachment *attachment);
 
 /* The session in a slot, mapped read-write, if the table holds it READY or CLOSING under this epoch; NULL otherwise. Maps it through
  * the supervisor's descriptor on first use and refuses one that is not sealed against resizing or has another size. */
-struct session_map *attachment_session(struct attachment *tree, uint32_t slot, uint32_t epoch);
+struct session_map *attachment_session(struct attachment *attachment, uint32_t slot, uint32_t epoch);
 
 /* Unmaps sessions that are gone; cheap when sessions_version has not moved. */
-void attachment_sweep(struct attachment *tree);
+void attachment_sweep(struct attachment *attachment);
 
 /* The eventfd that this gateway has in its epoll; the tree's, so that it outlives each of them. */
-void attachment_give_event(struct attachment *tree, uint32_t gateway, int event);
+void attachment_give_event(struct attachment *attachment, uint32_t gateway, int event);
 
 /* Ends the gateway's sleep, if it has announced one. Returns whether a system call was made. A ringer that dies before the call leaves
  * the gateway asleep until its next look, a tenth of a second at most. */
-bool attachment_ring_gateway(struct attachment *tree, uint32_t gateway);
+bool attachment_ring_gateway(struct attachment *attachment, uint32_t gateway);
 
 /* Reports that this actor is alive: its heartbeat, and on the first call its pid. */
-void attachment_beat(struct attachment *tree);
-void attachment_state(struct attachment *tree, enum actor_state state, uint32_t error);
+void attachment_beat(struct attachment *attachment);
+void attachment_state(struct attachment *attachment, enum actor_state state, uint32_t error);
 
 #endif
