@@ -439,6 +439,11 @@ ONE_MEANING = {
     ),
     # The tree is the processes of a broker. tree_state and TREE_RUNNING are about these, so only the bare name is looked for.
     "tree": Word(r"\btree\b", set(), "a struct attachment is an attachment", comments=False),
+    "waiter": Word(
+        r"(?i:(?<![a-z])waiter)",
+        {"shared/lock.c", "shared/lock.h"},
+        "a queue's audience, a held pull, a send that waits for the disk",
+    ),
 }
 COMMENTS = re.compile(r'/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.DOTALL)
 
@@ -466,6 +471,10 @@ def test_a_word_has_one_meaning() -> None:
         ("python/producer/batch.h", "struct batch {", []),
         ("actors/flush.c", "flush->tree->control", ["tree"]),
         ("actors/flush.h", "struct flush *flush_open(struct attachment *tree);", ["tree"]),
+        ("shared/topics.h", "_Atomic uint64_t waiter;", ["waiter"]),
+        ("actors/reput.c", "    wake_waiters(reput);", ["waiter"]),
+        ("actors/flush.c", "/* a Waiter */", ["waiter"]),
+        ("shared/lock.c", "/* a waiter sleeps */", []),
         ("actors/flush.c", 'switch (control_tree_state(control)) /* of the tree; */ note("the tree;");', []),
     ],
 )

@@ -123,7 +123,7 @@ static int check(const struct flush *flush, uint64_t from, uint64_t to)
 /* Nothing is certain about what was not flushed: the position stops, and says why. */
 static uint64_t give_up(struct flush *flush, int error)
 {
-    /* release: for readers that act on it; a waiter only gives up sooner */
+    /* release: for readers that act on it; whoever waits for the disk only gives up sooner */
     atomic_store_explicit(&flush->attachment->control->flushed.error, (uint32_t)error, memory_order_release);
     bell_ring(&flush->attachment->wake->flushed);
     return 0;

@@ -1,10 +1,10 @@
 /* Interests, and why nothing gets lost between a session's list and reput's next message:
  *
- *   notifier: waiter word of the queue stored, full fence, session's bell rung            [I1]
- *   reput:    max_offset stored, full fence, waiter word read, bell rung if there is one  [I2]
+ *   notifier: audience word of the queue stored, full fence, session's bell rung            [I1]
+ *   reput:    max_offset stored, full fence, audience word read, bell rung if there is one  [I2]
  *   consumer: bell announced, full fence, max_offset read, sleep                          [B1]
  *
- * If reput reads the waiter word too early, the notifier's ring comes after reput's store and makes the consumer look again.
+ * If reput reads the audience word too early, the notifier's ring comes after reput's store and makes the consumer look again.
  * The lists belong to clients: what they name is bounded, copied, and only decides who is woken.
  */
 #include "actors/notifier.h"
@@ -40,12 +40,12 @@ struct notifier *notifier_open(struct attachment *attachment)
         return NULL;
     notifier->attachment = attachment;
     notifier->all = true;
-    /* A predecessor's waiter words name sessions that we do not know yet. Until we do, reput tells us about everything.
+    /* A predecessor's audience words name sessions that we do not know yet. Until we do, reput tells us about everything.
      * acquire: the slots before their count, here and below [T2]; relaxed: a word that is seen late names a session to ring,
      * too. */
     const uint32_t queues = atomic_load_explicit(&attachment->topics->queue_count, memory_order_acquire);
     for (uint32_t slot = 0; slot < queues; slot++)
-        atomic_store_explicit(&topics_queue(attachment->topics, slot)->waiter, PULL_HOLD_MANY, memory_order_relaxed);
+        atomic_store_explicit(&topics_queue(attachment->topics, slot)->audience, PULL_HOLD_MANY, memory_order_relaxed);
     CRASH_POINT("notifier_opened");
     return notifier;
 }
@@ -59,19 +59,19 @@ void notifier_close(struct notifier *notifier)
     free(notifier);
 }
 
-static void publish_waiter(struct notifier *notifier, uint32_t queue)
+static void publish_audience(struct notifier *notifier, uint32_t queue)
 {
     const struct audience *audience = &notifier->audience[queue];
-    uint64_t waiter = PULL_HOLD_NONE;
+    uint64_t word = PULL_HOLD_NONE;
     if (audience->count == 1) {
         const uint32_t slot = audience->slots[0];
-        waiter = (uint64_t)notifier->interest[slot].epoch << 32 | (slot + 1);
+        word = (uint64_t)notifier->interest[slot].epoch << 32 | (slot + 1);
     } else if (audience->count > 1) {
-        waiter = PULL_HOLD_MANY;
+        word = PULL_HOLD_MANY;
     }
     /* release is enough here: the full fence follows in update [I1] */
-    atomic_store_explicit(&topics_queue(notifier->attachment->topics, queue)->waiter, waiter, memory_order_release);
-    CRASH_POINT("notifier_waiter_published");
+    atomic_store_explicit(&topics_queue(notifier->attachment->topics, queue)->audience, word, memory_order_release);
+    CRASH_POINT("notifier_audience_published");
 }
 
 static void leave(struct notifier *notifier, uint32_t queue, uint32_t slot)
@@ -82,7 +82,7 @@ static void leave(struct notifier *notifier, uint32_t queue, uint32_t slot)
             audience->slots[i] = audience->slots[--audience->count];
             break;
         }
-    publish_waiter(notifier, queue);
+    publish_audience(notifier, queue);
 }
 
 static bool enter(struct notifier *notifier, uint32_t queue, uint32_t slot)
@@ -100,7 +100,7 @@ static bool enter(struct notifier *notifier, uint32_t queue, uint32_t slot)
         audience->room = room;
     }
     audience->slots[audience->count++] = (uint16_t)slot;
-    publish_waiter(notifier, queue);
+    publish_audience(notifier, queue);
     return true;
 }
 
@@ -142,7 +142,7 @@ static void update(struct notifier *notifier, uint32_t slot)
         if (queue < queues && enter(notifier, queue, slot))
             interest->queues[interest->count++] = queue;
     }
-    /* seq_cst: the waiter words before our ring, which is followed by the client's look [I1] */
+    /* seq_cst: the audience words before our ring, which is followed by the client's look [I1] */
     atomic_thread_fence(memory_order_seq_cst);
     CRASH_POINT("notifier_interests_entered");
     /* release: the words before the version that we say we have acted on */
@@ -175,7 +175,7 @@ static void look_at_sessions(struct notifier *notifier)
         notifier->all = false;
         const uint32_t queues = atomic_load_explicit(&attachment->topics->queue_count, memory_order_acquire); /* [T2] */
         for (uint32_t queue = 0; queue < queues; queue++)
-            publish_waiter(notifier, queue);
+            publish_audience(notifier, queue);
     }
 }
 

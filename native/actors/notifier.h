@@ -1,7 +1,7 @@
 /* The pull-hold notifier: knows which session waits for which queue, and wakes sessions when reput has marked queues dirty.
  *
  * Interests are sticky: a session names its queues once, and from then on its bell's `asleep` word says whether it waits. reput
- * itself rings the only waiter of a queue; the notifier serves all others, many queues at a time.
+ * itself rings the only session in a queue's audience; the notifier serves all others, many queues at a time.
  */
 #ifndef ORBITMQ_NOTIFIER_H
 #define ORBITMQ_NOTIFIER_H

@@ -2,15 +2,15 @@
 #include "actors/reput_parts.h"
 #include "base/crash_point.h"
 
-static void ring_waiter(struct reput *reput, uint32_t slot, uint32_t *wakes, uint32_t *dirty)
+static void ring_audience(struct reput *reput, uint32_t slot, uint32_t *wakes, uint32_t *dirty)
 {
     struct attachment *attachment = reput->attachment;
     /* relaxed: the full fence before orders it after what was published [I2] */
-    const uint64_t waiter = atomic_load_explicit(&topics_queue(attachment->topics, slot)->waiter, memory_order_relaxed);
-    if (waiter == PULL_HOLD_NONE)
+    const uint64_t audience = atomic_load_explicit(&topics_queue(attachment->topics, slot)->audience, memory_order_relaxed);
+    if (audience == PULL_HOLD_NONE)
         return;
-    if (waiter != PULL_HOLD_MANY) {
-        const struct session_map *map = attachment_session(attachment, (uint32_t)waiter - 1, (uint32_t)(waiter >> 32));
+    if (audience != PULL_HOLD_MANY) {
+        const struct session_map *map = attachment_session(attachment, (uint32_t)audience - 1, (uint32_t)(audience >> 32));
         if (map) {
             *wakes += bell_ring_client(&map->session->bell) > 0;
             return;
@@ -40,7 +40,7 @@ static uint32_t find_holders(const struct control *control, uint32_t holding, ui
     return found;
 }
 
-static void wake_waiters(struct reput *reput)
+static void wake_audiences(struct reput *reput)
 {
     bool worked = reput->all;
     struct attachment *attachment = reput->attachment;
@@ -53,11 +53,11 @@ static void wake_waiters(struct reput *reput)
     if (reput->all) {
         const uint32_t queues = atomic_load_explicit(&attachment->topics->queue_count, memory_order_acquire);
         for (uint32_t slot = 0; slot < queues; slot++)
-            ring_waiter(reput, slot, &wakes, &dirty);
+            ring_audience(reput, slot, &wakes, &dirty);
         reput->all = false;
     } else {
         for (uint32_t i = 0; i < reput->touched_count; i++) {
-            ring_waiter(reput, reput->touched[i], &wakes, &dirty);
+            ring_audience(reput, reput->touched[i], &wakes, &dirty);
             worked = worked || is_named(attachment->control->worked, reput->touched[i]);
             holders = find_holders(attachment->control, holding, reput->touched[i], holders);
         }
@@ -115,7 +115,7 @@ void reput_publish(struct reput *reput)
         if (bell_ring(&reput->attachment->wake->reput))
             count(reput->attachment->page, COUNT_WAKES, 1);
     }
-    wake_waiters(reput);
+    wake_audiences(reput);
     CRASH_POINT("reput_publish_woke");
     reput->touched_count = 0;
 }

@@ -508,7 +508,7 @@ uint32_t writer_step(struct writer *writer)
     const uint64_t now = clock_real_ms();
     if (now > writer->store_ms)
         writer->store_ms = now; /* never back, whatever the clock does */
-    /* relaxed: a waiter that came since is counted for the next sync, a little sooner or later */
+    /* relaxed: a send that waits for the disk and came since is counted for the next sync, a little sooner or later */
     const uint64_t flushed = atomic_load_explicit(&attachment->control->flushed.value, memory_order_relaxed);
     if (flushed != writer->asked_at) {
         writer->asked_at = flushed;

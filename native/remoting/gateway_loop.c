@@ -15,7 +15,7 @@
 #define SENT_LOOK_NS UINT64_C(1000000)
 #define LOOK_MS 100
 
-static uint32_t serve_waiters(struct gateway *gateway)
+static uint32_t serve_waiting(struct gateway *gateway)
 {
     return gateway_look_at_holds(gateway) + gateway_push_replies(gateway) + gateway_look_at_forwards(gateway) + gateway_look_at_pops(gateway);
 }
@@ -26,7 +26,7 @@ static int await_events(struct gateway *gateway, struct epoll_event *events, int
     if (!timeout_ms || !gateway_listens(gateway))
         return epoll_wait(gateway->poll, events, EVENTS, timeout_ms);
     const uint32_t ticket = gateway_announce(gateway);
-    const uint32_t news = serve_waiters(gateway);
+    const uint32_t news = serve_waiting(gateway);
     const int count = epoll_wait(gateway->poll, events, EVENTS, news ? 0 : gateway_longest_sleep(gateway, timeout_ms));
     const int error = errno;
     gateway_awake(gateway, ticket);
@@ -80,7 +80,7 @@ static uint32_t serve_news(struct gateway *gateway)
     uint32_t done = gateway_answer_sent(gateway);
     if (gateway->stalled_count && gateway->attached)
         done += gateway_serve_stalled(gateway);
-    done += serve_waiters(gateway);
+    done += serve_waiting(gateway);
     gateway_end_idle(gateway);
     gateway_tell_table(gateway);
     gateway_tell_commits(gateway);

@@ -140,7 +140,7 @@ struct control {
     _Alignas(SEGMENT_LINE) _Atomic uint64_t delay_wakes_ms; /* [K2] when the scheduler will look again, by the clock; 0: at once */
     /* [lane][word]: sessions with fresh verdicts whose clients sleep; the writer sets bits, the handler takes them */
     _Alignas(SEGMENT_LINE) _Atomic uint64_t deliver[LANES_MAX][SESSION_WORDS];
-    /* [word]: queues with arrivals for more than one waiter; reput sets bits, the notifier takes them */
+    /* [word]: queues with arrivals for more than one session; reput sets bits, the notifier takes them */
     _Alignas(SEGMENT_LINE) _Atomic uint64_t dirty[QUEUE_WORDS];
     /* [word]: queues from which the dispatcher hands out; reput rings it for their messages. The dispatcher's [J1] */
     _Alignas(SEGMENT_LINE) _Atomic uint64_t worked[QUEUE_WORDS];

@@ -37,7 +37,7 @@ struct topic_entry {
 };
 static_assert(sizeof(struct topic_entry) == 3 * SEGMENT_LINE, "a topic takes three lines");
 
-/* The writer of each line is named above it. Everything only grows, except `waiter` and a successor writer's next offset. */
+/* The writer of each line is named above it. Everything only grows, except `audience` and a successor writer's next offset. */
 struct queue_slot {
     /* the CommitLog writer's: the queue offset that the next message gets */
     _Alignas(SEGMENT_LINE) _Atomic uint64_t next_offset;
@@ -49,7 +49,7 @@ struct queue_slot {
     uint32_t topic;    /* index of the topic; the coordinator sets it before the topic is live */
     uint32_t queue_id;
     /* the notifier's: who waits for this queue: 0 nobody, PULL_HOLD_MANY, or a lone session's slot + 1 (below) and epoch << 32 */
-    _Alignas(SEGMENT_LINE) _Atomic uint64_t waiter;
+    _Alignas(SEGMENT_LINE) _Atomic uint64_t audience;
 };
 static_assert(sizeof(struct queue_slot) == 3 * SEGMENT_LINE, "a queue slot is three owners' lines");
 
