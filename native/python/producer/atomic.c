@@ -10,8 +10,8 @@
 #define MARKED ATOMIC_MARK_MAX
 
 struct parcel {
-    struct letter *letters;
-    uint32_t *topics, *queues; /* of each letter; found again for each attempt */
+    struct outgoing *outgoing;
+    uint32_t *topics, *queues; /* of each message; found again for each attempt */
     uint32_t count;
     uint32_t parsed;
     uint64_t bytes;            /* that the frames take in the ring */
@@ -21,8 +21,8 @@ struct parcel {
 static void drop(struct parcel *parcel)
 {
     while (parcel->parsed)
-        letter_clear(&parcel->letters[--parcel->parsed]);
-    PyMem_Free(parcel->letters);
+        outgoing_clear(&parcel->outgoing[--parcel->parsed]);
+    PyMem_Free(parcel->outgoing);
     PyMem_Free(parcel->topics);
     PyMem_Free(parcel->queues);
 }
@@ -55,10 +55,10 @@ static int parse(Producer *self, struct parcel *parcel, PyObject *messages)
         }
         for (Py_ssize_t i = 0; i < size; i++)
             args[i] = PyTuple_GetItem(values, i);
-        if (letter_parse(self, &parcel->letters[parcel->parsed], args, 2, names) < 0)
+        if (outgoing_parse(self, &parcel->outgoing[parcel->parsed], args, 2, names) < 0)
             return refuse(parcel->parsed);
         if (parcel->parsed > 0)
-            parcel->letters[parcel->parsed].id = NULL;
+            parcel->outgoing[parcel->parsed].id = NULL;
     }
     return 0;
 }
@@ -67,7 +67,7 @@ static int parse(Producer *self, struct parcel *parcel, PyObject *messages)
  * none, since the offsets tell whether it was stored. */
 static int identify(struct parcel *parcel, PyObject *dedup)
 {
-    struct letter *first = parcel->letters, *last = first + parcel->count - 1;
+    struct outgoing *first = parcel->outgoing, *last = first + parcel->count - 1;
     if (last->later.own == SEND_OFFSETS)
         first->id = NULL;
     return dedup == Py_None ? 0 : parse_id(dedup, &first->id, &first->id_size, &first->id_text);
@@ -78,19 +78,19 @@ static bool begins_frame(const struct parcel *parcel, uint32_t i)
     return i == 0 || parcel->topics[i] != parcel->topics[i - 1];
 }
 
-/* Checks a letter against the topic as it is now. */
+/* Checks a message against the topic as it is now. */
 static int address(Producer *self, struct parcel *parcel, uint32_t i, enum durability said)
 {
-    struct letter *letter = &parcel->letters[i];
-    const uint32_t size = letter_properties_size(letter);
-    if (later_waits(&letter->later) && producer_delays(self, &letter->later) < 0)
+    struct outgoing *outgoing = &parcel->outgoing[i];
+    const uint32_t size = outgoing_properties_size(outgoing);
+    if (later_waits(&outgoing->later) && producer_delays(self, &outgoing->later) < 0)
         return -1;
-    const uint32_t topic = producer_topic(self, letter->topic);
-    if (topic == TOPIC_NONE || letter_fits(self, topic, letter->topic, letter->body_size, (uint64_t)size + MARKED) < 0)
+    const uint32_t topic = producer_topic(self, outgoing->topic);
+    if (topic == TOPIC_NONE || outgoing_fits(self, topic, outgoing->topic, outgoing->body_size, (uint64_t)size + MARKED) < 0)
         return -1;
     parcel->topics[i] = topic;
-    if (letter->queue >= 0 || letter->queue_key) {
-        if (letter_queue(self, topic, letter->topic, letter->queue, letter->queue_key, &parcel->queues[i]) < 0)
+    if (outgoing->queue >= 0 || outgoing->queue_key) {
+        if (outgoing_queue(self, topic, outgoing->topic, outgoing->queue, outgoing->queue_key, &parcel->queues[i]) < 0)
             return -1;
     } else {
         /* relaxed: the number of queues only grows */
@@ -98,8 +98,8 @@ static int address(Producer *self, struct parcel *parcel, uint32_t i, enum durab
         parcel->queues[i] = self->next_queue[topic];
         self->next_queue[topic] = parcel->queues[i] + 1 < queues ? parcel->queues[i] + 1 : 0;
     }
-    parcel->durable |= producer_durable(self, topic, said ? said : letter->durability);
-    parcel->bytes += (begins_frame(parcel, i) ? sizeof(struct send_frame) : 0) + send_message_stride(size, letter->body_size);
+    parcel->durable |= producer_durable(self, topic, said ? said : outgoing->durability);
+    parcel->bytes += (begins_frame(parcel, i) ? sizeof(struct send_frame) : 0) + send_message_stride(size, outgoing->body_size);
     return 0;
 }
 
@@ -145,18 +145,18 @@ static enum sender_result post_once(Producer *self, const struct parcel *parcel,
     producer_lock(link);
     const enum sender_result result = sender_open_atomic(sender, parcel->count, (uint32_t)parcel->bytes);
     for (uint32_t i = 0; result == SENDER_OK && i < parcel->count; i++) {
-        const struct letter *letter = &parcel->letters[i];
+        const struct outgoing *outgoing = &parcel->outgoing[i];
         if (begins_frame(parcel, i))
-            sender_atomic_frame(sender, parcel->topics[i], frame_flags(parcel->durable, i == 0 && letter->id), born_ms);
+            sender_atomic_frame(sender, parcel->topics[i], frame_flags(parcel->durable, i == 0 && outgoing->id), born_ms);
         const struct send_message message = {
-            .body_size = letter->body_size,
-            .properties_size = letter_properties_size(letter),
+            .body_size = outgoing->body_size,
+            .properties_size = outgoing_properties_size(outgoing),
             .queue_id = parcel->queues[i],
-            .flag = letter->flag,
-            .delay_level = later_word(&letter->later),
+            .flag = outgoing->flag,
+            .delay_level = later_word(&outgoing->later),
         };
-        uint8_t *at = letter_properties(letter, sender_add(sender, &message));
-        memcpy(at, letter->body, letter->body_size);
+        uint8_t *at = outgoing_properties(outgoing, sender_add(sender, &message));
+        memcpy(at, outgoing->body, outgoing->body_size);
     }
     if (result == SENDER_OK)
         sender_close(sender);
@@ -204,8 +204,8 @@ static PyObject *topics_of(const struct parcel *parcel)
 {
     PyObject *topics = PyTuple_New(parcel->count);
     for (uint32_t i = 0; topics && i < parcel->count; i++) {
-        Py_INCREF(parcel->letters[i].topic);
-        if (PyTuple_SetItem(topics, i, parcel->letters[i].topic) < 0)
+        Py_INCREF(parcel->outgoing[i].topic);
+        if (PyTuple_SetItem(topics, i, parcel->outgoing[i].topic) < 0)
             Py_CLEAR(topics);
     }
     return topics;
@@ -232,20 +232,20 @@ PyObject *producer_post_atomic(Producer *self, PyObject *const *args, Py_ssize_t
     if (parse_durability(args[1], &said) < 0 || parse_timeout(args[2], &timeout_ns) < 0)
         return NULL;
     struct parcel parcel = {.count = (uint32_t)messages};
-    parcel.letters = PyMem_Calloc((size_t)messages, sizeof *parcel.letters);
+    parcel.outgoing = PyMem_Calloc((size_t)messages, sizeof *parcel.outgoing);
     parcel.topics = PyMem_Calloc((size_t)messages, sizeof *parcel.topics);
     parcel.queues = PyMem_Calloc((size_t)messages, sizeof *parcel.queues);
     Batch *batch = batch_empty(self);
     if (batch && !(batch->verdicts = PyMem_Calloc((size_t)messages, sizeof *batch->verdicts)))
         Py_CLEAR(batch);
-    if (!parcel.letters || !parcel.topics || !parcel.queues || !batch) {
+    if (!parcel.outgoing || !parcel.topics || !parcel.queues || !batch) {
         PyErr_NoMemory();
         Py_CLEAR(batch);
     } else if (parse(self, &parcel, args[0]) < 0 || identify(&parcel, count == 4 ? args[3] : Py_None) < 0 || !(batch->topics = topics_of(&parcel))) {
         Py_CLEAR(batch);
     } else {
-        Py_INCREF(parcel.letters[0].topic);
-        batch->topic = parcel.letters[0].topic;
+        Py_INCREF(parcel.outgoing[0].topic);
+        batch->topic = parcel.outgoing[0].topic;
         if (post(self, batch, &parcel, timeout_ns, said) < 0)
             Py_CLEAR(batch);
     }

@@ -147,10 +147,10 @@ uint8_t *parcel_properties(const Batch *batch, uint32_t i, uint8_t *at)
 /* Checks every message against the limits and sums up their strides. */
 static int measure(Producer *self, Batch *batch, uint32_t topic)
 {
-    const uint64_t room = letter_room(self, topic);
+    const uint64_t room = outgoing_room(self, topic);
     for (uint32_t i = 0; i < batch->count; i++) {
         const uint64_t body = batch->body[i].size, size = parcel_properties_size(batch, i);
-        if ((body + size > room || size > PROPERTIES_ROOM) && letter_fits(self, topic, batch->topic, body, size) < 0)
+        if ((body + size > room || size > PROPERTIES_ROOM) && outgoing_fits(self, topic, batch->topic, body, size) < 0)
             return -1;
         batch->bytes += send_message_stride(size, body);
     }
@@ -165,7 +165,7 @@ static int choose_queues(Producer *self, Batch *batch, uint32_t topic, PyObject 
     batch->queues = queues;
     if (wanted >= 0 || key) {
         batch->queue_left = batch->count;
-        return letter_queue(self, topic, batch->topic, wanted, key, &batch->queue);
+        return outgoing_queue(self, topic, batch->topic, wanted, key, &batch->queue);
     }
     batch->longer = batch->count % queues;
     batch->queue = (self->next_queue[topic] + queues - 1) % queues; /* the first run moves on from it */

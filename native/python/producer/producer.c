@@ -9,46 +9,48 @@
 
 static PyTypeObject *producer_type;
 
-/* One attempt to put the letter into the ring. */
-static enum sender_result post_once(Producer *self, const struct letter *letter, uint32_t topic, uint32_t queue, uint64_t born_ms)
+/* One attempt to put the message into the ring. */
+static enum sender_result post_once(Producer *self, const struct outgoing *outgoing, uint32_t topic, uint32_t queue,
+                                    uint64_t born_ms)
 {
     struct link *link = self->link;
     struct sender *sender = &link->sender;
     const struct send_message message = {
-        .body_size = letter->body_size,
-        .properties_size = letter_properties_size(letter),
+        .body_size = outgoing->body_size,
+        .properties_size = outgoing_properties_size(outgoing),
         .queue_id = queue,
-        .flag = letter->flag,
-        .delay_level = later_word(&letter->later),
+        .flag = outgoing->flag,
+        .delay_level = later_word(&outgoing->later),
     };
     const uint32_t stride = (uint32_t)send_message_stride(message.properties_size, message.body_size);
     producer_lock(link);
-    const enum sender_result result = sender_open(sender, topic, frame_flags(letter->durable, letter->id), born_ms, stride);
+    const enum sender_result result = sender_open(sender, topic, frame_flags(outgoing->durable, outgoing->id), born_ms, stride);
     if (result == SENDER_OK) {
-        uint8_t *at = letter_properties(letter, sender_add(sender, &message));
-        memcpy(at, letter->body, letter->body_size);
+        uint8_t *at = outgoing_properties(outgoing, sender_add(sender, &message));
+        memcpy(at, outgoing->body, outgoing->body_size);
         sender_close(sender);
     }
     producer_unlock(link);
     return result;
 }
 
-/* Sends the letter, waiting for room if the producer waits. pending NULL: one-way. */
-static int post(Producer *self, struct letter *letter, Pending *pending)
+/* Sends the message, waiting for room if the producer waits. pending NULL: one-way. */
+static int post(Producer *self, struct outgoing *outgoing, Pending *pending)
 {
     uint64_t deadline_ns = 0;
     for (;;) {
         const uint64_t born_ms = born_now();
-        if (producer_ready(self, born_ms) < 0 || (later_waits(&letter->later) && producer_delays(self, &letter->later) < 0))
+        if (producer_ready(self, born_ms) < 0 || (later_waits(&outgoing->later) && producer_delays(self, &outgoing->later) < 0))
             return -1;
-        const uint32_t topic = producer_topic(self, letter->topic);
-        if (topic == TOPIC_NONE || letter_fits(self, topic, letter->topic, letter->body_size, letter_properties_size(letter)) < 0)
+        const uint32_t topic = producer_topic(self, outgoing->topic);
+        if (topic == TOPIC_NONE ||
+            outgoing_fits(self, topic, outgoing->topic, outgoing->body_size, outgoing_properties_size(outgoing)) < 0)
             return -1;
-        letter->durable = producer_durable(self, topic, letter->durability);
+        outgoing->durable = producer_durable(self, topic, outgoing->durability);
         struct link *link = self->link;
         uint32_t queue;
-        if (letter->queue >= 0 || letter->queue_key) {
-            if (letter_queue(self, topic, letter->topic, letter->queue, letter->queue_key, &queue) < 0)
+        if (outgoing->queue >= 0 || outgoing->queue_key) {
+            if (outgoing_queue(self, topic, outgoing->topic, outgoing->queue, outgoing->queue_key, &queue) < 0)
                 return -1;
         } else {
             queue = self->next_queue[topic];
@@ -58,51 +60,51 @@ static int post(Producer *self, struct letter *letter, Pending *pending)
          * the writer raises `completed` does not travel for every message. */
         if (sender->submitted - sender->settled >= sender->shape.window / 2 && (sender->submitted & 63) == 0)
             link_harvest(link);
-        const enum sender_result result = post_once(self, letter, topic, queue, born_ms);
+        const enum sender_result result = post_once(self, outgoing, topic, queue, born_ms);
         if (result == SENDER_OK) {
             /* relaxed: the number of queues only grows */
             const uint32_t queues = atomic_load_explicit(&sender->topics->topic[topic].queues, memory_order_relaxed);
-            if (letter->queue < 0 && !letter->queue_key)
+            if (outgoing->queue < 0 && !outgoing->queue_key)
                 self->next_queue[topic] = queue + 1 < queues ? queue + 1 : 0;
             const uint64_t run = link_push(link, pending ? RUN_PENDING : RUN_ONEWAY, pending, 0, 1);
             if (pending) {
                 pending->posted = true;
-                pending->durable = letter->durable;
+                pending->durable = outgoing->durable;
                 pending->sequence = sender->submitted;
                 pending->run = run;
                 pending->life = self->life;
             }
             return 0;
         }
-        if (producer_make_room(self, result, letter->topic, 1 + sender->shape.window / 8, 1, self->wait_when_full,
-                               letter->timeout_ns, &deadline_ns) < 0)
+        if (producer_make_room(self, result, outgoing->topic, 1 + sender->shape.window / 8, 1, self->wait_when_full,
+                               outgoing->timeout_ns, &deadline_ns) < 0)
             return -1;
     }
 }
 
-static Pending *send_letter(Producer *self, PyObject *const *args, Py_ssize_t count, PyObject *names, uint64_t *timeout_ns)
+static Pending *begin_send(Producer *self, PyObject *const *args, Py_ssize_t count, PyObject *names, uint64_t *timeout_ns)
 {
-    struct letter letter;
-    if (letter_parse(self, &letter, args, count, names) < 0)
+    struct outgoing outgoing;
+    if (outgoing_parse(self, &outgoing, args, count, names) < 0)
         return NULL;
-    Pending *pending = pending_new(self, letter.topic);
-    if (pending && post(self, &letter, pending) < 0)
+    Pending *pending = pending_new(self, outgoing.topic);
+    if (pending && post(self, &outgoing, pending) < 0)
         Py_CLEAR(pending);
-    *timeout_ns = letter.timeout_ns;
-    letter_clear(&letter);
+    *timeout_ns = outgoing.timeout_ns;
+    outgoing_clear(&outgoing);
     return pending;
 }
 
 static PyObject *producer_send_async(Producer *self, PyObject *const *args, Py_ssize_t count, PyObject *names)
 {
     uint64_t timeout_ns;
-    return (PyObject *)send_letter(self, args, count, names, &timeout_ns);
+    return (PyObject *)begin_send(self, args, count, names, &timeout_ns);
 }
 
 static PyObject *producer_send(Producer *self, PyObject *const *args, Py_ssize_t count, PyObject *names)
 {
     uint64_t timeout_ns;
-    Pending *pending = send_letter(self, args, count, names, &timeout_ns);
+    Pending *pending = begin_send(self, args, count, names, &timeout_ns);
     if (!pending)
         return NULL;
     PyObject *receipt = pending_wait(pending, timeout_ns);
@@ -114,11 +116,11 @@ static PyObject *producer_send(Producer *self, PyObject *const *args, Py_ssize_t
 
 static PyObject *producer_send_oneway(Producer *self, PyObject *const *args, Py_ssize_t count, PyObject *names)
 {
-    struct letter letter;
-    if (letter_parse(self, &letter, args, count, names) < 0)
+    struct outgoing outgoing;
+    if (outgoing_parse(self, &outgoing, args, count, names) < 0)
         return NULL;
-    const int result = post(self, &letter, NULL);
-    letter_clear(&letter);
+    const int result = post(self, &outgoing, NULL);
+    outgoing_clear(&outgoing);
     if (result < 0)
         return NULL;
     Py_RETURN_NONE;
@@ -346,7 +348,7 @@ static PyType_Spec producer_spec = {
 
 int py_add_producer(PyObject *module)
 {
-    if (letters_init() < 0 || pending_init(module) < 0 || batch_init(module) < 0)
+    if (outgoing_init() < 0 || pending_init(module) < 0 || batch_init(module) < 0)
         return -1;
     return (producer_type = py_add_type(module, &producer_spec)) ? 0 : -1;
 }

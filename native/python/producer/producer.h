@@ -2,7 +2,7 @@
  *
  *   producer.c  the type ProducerBase, and sends of one message
  *   producer_session.c   its session, its view of the topic table, its waits
- *   letter.c    what one call wants sent: its arguments, checked, and its properties string
+ *   outgoing.c  what one call wants sent: its arguments, checked, and its properties string
  *   parcel.c    what one batch call wants sent
  *   table.c     the same out of Arrow's buffers
  *   link.c      one session, the runs of messages in flight on it, and their verdicts
@@ -203,9 +203,10 @@ uint64_t born_now(void);
 void producer_lock(struct link *link);
 void producer_unlock(struct link *link);
 
-/* ---- letter.c ---- */
+/* ---- outgoing.c ---- */
 
-struct letter {
+/* A message that a call sends. */
+struct outgoing {
     PyObject *topic;      /* borrowed */
     const uint8_t *body;
     const char *tags;     /* NULL: none */
@@ -225,19 +226,19 @@ struct letter {
     int64_t queue;        /* -1: not given */
     bool viewed;
     enum durability durability;
-    bool durable;         /* the result of the last attempt to post the letter */
+    bool durable;         /* the result of the last attempt to post the message */
     uint64_t timeout_ns;
     char numbered[NUMBERED_ID_MAX]; /* an id of the producer's own; the last one, since nothing makes it zero */
 };
 
-int letters_init(void); /* once, at import */
+int outgoing_init(void); /* once, at import */
 
-/* Arguments of send, send_async and send_oneway. Call letter_clear after success only. */
-int letter_parse(Producer *self, struct letter *letter, PyObject *const *args, Py_ssize_t count, PyObject *names);
-void letter_clear(struct letter *letter);
+/* Arguments of send, send_async and send_oneway. Call outgoing_clear after success only. */
+int outgoing_parse(Producer *self, struct outgoing *outgoing, PyObject *const *args, Py_ssize_t count, PyObject *names);
+void outgoing_clear(struct outgoing *outgoing);
 
-uint32_t letter_properties_size(const struct letter *letter);
-uint8_t *letter_properties(const struct letter *letter, uint8_t *at);
+uint32_t outgoing_properties_size(const struct outgoing *outgoing);
+uint8_t *outgoing_properties(const struct outgoing *outgoing, uint8_t *at);
 
 /* Arguments that batches share: each 0, or -1 with an exception. */
 int parse_tags(PyObject *value, const char **tags, uint32_t *size);
@@ -289,16 +290,16 @@ uint8_t *id_property_put(uint8_t *at, const char *text, uint32_t size);
 uint8_t *properties_put(uint8_t *at, const char *name, const char *value, uint32_t size);
 
 /* Most bytes that body and properties of a message to this topic may take together. */
-uint64_t letter_room(const Producer *self, uint32_t topic);
+uint64_t outgoing_room(const Producer *self, uint32_t topic);
 
 /* Checks that a message fits; -1 with MessageTooLarge or PropertiesTooLarge. body_size is checked before it is narrowed. */
-int letter_fits(const Producer *self, uint32_t topic, PyObject *name, uint64_t body_size, uint64_t properties_size);
+int outgoing_fits(const Producer *self, uint32_t topic, PyObject *name, uint64_t body_size, uint64_t properties_size);
 
 /* The setting that would allow a record of this size, given the limits of session and broker, bytes. */
-const char *letter_limit_hint(uint64_t size, uint32_t session, uint32_t broker);
+const char *outgoing_limit_hint(uint64_t size, uint32_t session, uint32_t broker);
 
 /* The queue that a queue number or a key asks for: 0 and *queue, or -1 with an exception. */
-int letter_queue(const Producer *self, uint32_t topic, PyObject *name, int64_t wanted, PyObject *key, uint32_t *queue);
+int outgoing_queue(const Producer *self, uint32_t topic, PyObject *name, int64_t wanted, PyObject *key, uint32_t *queue);
 
 /* ---- pending.c ---- */
 

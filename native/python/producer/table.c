@@ -72,7 +72,7 @@ static int choose_queue(Producer *self, Batch *batch, uint32_t topic, uint32_t i
     const int32_t wanted = table->queues.buf ? ((const int32_t *)table->queues.buf)[i] : -1;
     const struct piece key = table->keys.offsets ? cell(&table->keys, i) : (struct piece){NULL, 0};
     if (wanted >= 0)
-        return letter_queue(self, topic, batch->topic, wanted, NULL, &table->queue[i]);
+        return outgoing_queue(self, topic, batch->topic, wanted, NULL, &table->queue[i]);
     if (key.size) { /* like queue_key= of a send */
         table->queue[i] = crc32_update(0, key.text, key.size) % batch->queues;
     } else {
@@ -116,7 +116,7 @@ int table_take(Producer *self, Batch *batch, PyObject *arguments)
     batch->queues = atomic_load_explicit(&self->link->sender.topics->topic[index].queues, memory_order_relaxed);
     for (uint32_t i = 0; i < rows; i++) {
         const uint64_t body = cell(&table->bodies, i).size, size = cell(&table->properties, i).size;
-        if (letter_fits(self, index, topic, body, size) < 0 || choose_queue(self, batch, index, i) < 0)
+        if (outgoing_fits(self, index, topic, body, size) < 0 || choose_queue(self, batch, index, i) < 0)
             return -1;
         batch->bytes += send_message_stride(size, body);
     }

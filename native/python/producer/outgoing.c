@@ -22,7 +22,7 @@ static PyObject *interned[ARGUMENTS];
 /* Largest record that any broker accepts, bytes. MESSAGE_MAX in store/settings.py. */
 enum { MESSAGE_MOST = (16 << 20) - (64 << 10) };
 
-int letters_init(void)
+int outgoing_init(void)
 {
     for (int i = 0; i < ARGUMENTS; i++)
         if (!interned[i] && !(interned[i] = PyUnicode_InternFromString(argument_names[i])))
@@ -158,7 +158,7 @@ int parse_keys(PyObject *value, const char **keys, uint32_t *size, PyObject **jo
     if (space && (*joined = PyUnicode_Join(space, list))) {
         Py_ssize_t length;
         *keys = PyUnicode_AsUTF8AndSize(*joined, &length);
-        *size = length > (Py_ssize_t)PROPERTIES_MAX ? PROPERTIES_MAX + 1 : (uint32_t)length; /* letter_fits refuses it */
+        *size = length > (Py_ssize_t)PROPERTIES_MAX ? PROPERTIES_MAX + 1 : (uint32_t)length; /* outgoing_fits refuses it */
     }
     Py_XDECREF(space);
     Py_DECREF(list);
@@ -339,88 +339,88 @@ PyObject *parse_properties(PyObject *mapping, bool own)
     return encoded;
 }
 
-static int parse_body(PyObject *body, struct letter *letter)
+static int parse_body(PyObject *body, struct outgoing *outgoing)
 {
     Py_ssize_t size;
     if (PyBytes_Check(body)) {
         char *data;
         if (PyBytes_AsStringAndSize(body, &data, &size) < 0)
             return -1;
-        letter->body = (const uint8_t *)data;
+        outgoing->body = (const uint8_t *)data;
     } else if (PyUnicode_Check(body)) {
-        if (!(letter->body = (const uint8_t *)py_utf8(body, "UsageError", "body", &size)))
+        if (!(outgoing->body = (const uint8_t *)py_utf8(body, "UsageError", "body", &size)))
             return -1;
     } else {
         if (!PyObject_CheckBuffer(body)) {
             PyErr_Format(PyExc_TypeError, "a body must be bytes, str or a buffer, not %R", (PyObject *)Py_TYPE(body));
             return -1;
         }
-        if (py_bytes_view(body, &letter->view) < 0)
+        if (py_bytes_view(body, &outgoing->view) < 0)
             return -1;
-        letter->viewed = true;
-        letter->body = letter->view.buf;
-        size = letter->view.len;
+        outgoing->viewed = true;
+        outgoing->body = outgoing->view.buf;
+        size = outgoing->view.len;
     }
-    /* A size that does not fit becomes the largest that does: letter_fits refuses both. */
-    letter->body_size = size > (Py_ssize_t)UINT32_MAX ? UINT32_MAX : (uint32_t)size;
+    /* A size that does not fit becomes the largest that does: outgoing_fits refuses both. */
+    outgoing->body_size = size > (Py_ssize_t)UINT32_MAX ? UINT32_MAX : (uint32_t)size;
     return 0;
 }
 
 /* Adds properties that request() and reply() set. They come after those of the user, which would clear them. */
-static int add_own(struct letter *letter, PyObject *mapping)
+static int add_own(struct outgoing *outgoing, PyObject *mapping)
 {
     PyObject *own = parse_properties(mapping, true);
     if (!own)
         return -1;
-    if (letter->extra) {
-        PyBytes_ConcatAndDel(&letter->extra, own);
-        return letter->extra ? 0 : -1;
+    if (outgoing->extra) {
+        PyBytes_ConcatAndDel(&outgoing->extra, own);
+        return outgoing->extra ? 0 : -1;
     }
-    letter->extra = own;
+    outgoing->extra = own;
     return 0;
 }
 
-static int parse_argument(struct letter *letter, enum argument which, PyObject *value)
+static int parse_argument(struct outgoing *outgoing, enum argument which, PyObject *value)
 {
     switch (which) {
     case ARG_TAGS:
-        return parse_tags(value, &letter->tags, &letter->tags_size);
+        return parse_tags(value, &outgoing->tags, &outgoing->tags_size);
     case ARG_KEYS:
-        Py_CLEAR(letter->joined);
-        return parse_keys(value, &letter->keys, &letter->keys_size, &letter->joined);
+        Py_CLEAR(outgoing->joined);
+        return parse_keys(value, &outgoing->keys, &outgoing->keys_size, &outgoing->joined);
     case ARG_QUEUE:
-        return parse_queue(value, &letter->queue);
+        return parse_queue(value, &outgoing->queue);
     case ARG_QUEUE_KEY:
-        letter->queue_key = value == Py_None ? NULL : value;
+        outgoing->queue_key = value == Py_None ? NULL : value;
         return 0;
     case ARG_PROPERTIES:
-        Py_CLEAR(letter->extra);
-        return value == Py_None || (letter->extra = parse_properties(value, false)) ? 0 : -1;
+        Py_CLEAR(outgoing->extra);
+        return value == Py_None || (outgoing->extra = parse_properties(value, false)) ? 0 : -1;
     case ARG_FLAG:
-        return parse_flag(value, &letter->flag);
+        return parse_flag(value, &outgoing->flag);
     case ARG_DURABILITY:
-        return parse_durability(value, &letter->durability);
+        return parse_durability(value, &outgoing->durability);
     case ARG_DELAY_LEVEL:
-        return later_level(value, &letter->later);
+        return later_level(value, &outgoing->later);
     case ARG_DELAY:
-        return later_delay(value, &letter->later);
+        return later_delay(value, &outgoing->later);
     case ARG_DELIVER_AT:
-        return later_at(value, &letter->later);
+        return later_at(value, &outgoing->later);
     case ARG_OWN:
-        return add_own(letter, value);
+        return add_own(outgoing, value);
     case ARG_DEDUP:
-        Py_CLEAR(letter->id_text);
-        return parse_id(value, &letter->id, &letter->id_size, &letter->id_text);
+        Py_CLEAR(outgoing->id_text);
+        return parse_id(value, &outgoing->id, &outgoing->id_size, &outgoing->id_text);
     case ARG_CANCELS:
-        return later_cancel(value, &letter->later);
+        return later_cancel(value, &outgoing->later);
     case ARG_HALF:
-        return later_own(value, &letter->later, SEND_HALF);
+        return later_own(value, &outgoing->later, SEND_HALF);
     case ARG_SETTLES:
-        return later_own(value, &letter->later, SEND_SETTLE);
+        return later_own(value, &outgoing->later, SEND_SETTLE);
     case ARG_COMMITS:
-        return later_own(value, &letter->later, SEND_OFFSETS);
+        return later_own(value, &outgoing->later, SEND_OFFSETS);
     case ARG_TIMEOUT:
-        return parse_timeout(value, &letter->timeout_ns);
+        return parse_timeout(value, &outgoing->timeout_ns);
     case ARGUMENTS:
     case ARG_POSITIONAL:
         break;
@@ -428,44 +428,44 @@ static int parse_argument(struct letter *letter, enum argument which, PyObject *
     return -1;
 }
 
-int letter_parse(Producer *self, struct letter *letter, PyObject *const *args, Py_ssize_t count, PyObject *names)
+int outgoing_parse(Producer *self, struct outgoing *outgoing, PyObject *const *args, Py_ssize_t count, PyObject *names)
 {
     PyObject *body;
-    memset(letter, 0, offsetof(struct letter, numbered));
-    if (parse_positional(args, count, names, "body", &letter->topic, &body) < 0)
+    memset(outgoing, 0, offsetof(struct outgoing, numbered));
+    if (parse_positional(args, count, names, "body", &outgoing->topic, &body) < 0)
         return -1;
-    letter->queue = -1;
-    letter->durability = self->durability;
-    letter->timeout_ns = self->timeout_ns;
-    int result = parse_body(body, letter);
+    outgoing->queue = -1;
+    outgoing->durability = self->durability;
+    outgoing->timeout_ns = self->timeout_ns;
+    int result = parse_body(body, outgoing);
     const Py_ssize_t named = names ? PyTuple_Size(names) : 0;
     for (Py_ssize_t i = 0; i < named && result == 0; i++) {
         const int which = parse_name(PyTuple_GetItem(names, i), ARGUMENTS, count);
         if (which == ARG_POSITIONAL)
             continue;
         result = which < 0 ? refuse_name(PyTuple_GetItem(names, i), args[count + i], ARGUMENTS)
-                           : parse_argument(letter, (enum argument)which, args[count + i]);
+                           : parse_argument(outgoing, (enum argument)which, args[count + i]);
     }
     if (result == 0)
-        result = later_one(&letter->later);
-    const bool message = !letter->later.cancels && (!letter->later.own || letter->later.own == SEND_HALF);
-    if (result == 0 && self->name_size && !letter->id && message) {
-        letter->id = letter->numbered;
-        letter->id_size = producer_number(self, letter->numbered);
+        result = later_one(&outgoing->later);
+    const bool message = !outgoing->later.cancels && (!outgoing->later.own || outgoing->later.own == SEND_HALF);
+    if (result == 0 && self->name_size && !outgoing->id && message) {
+        outgoing->id = outgoing->numbered;
+        outgoing->id_size = producer_number(self, outgoing->numbered);
     }
     if (result < 0)
-        letter_clear(letter);
+        outgoing_clear(outgoing);
     return result;
 }
 
-void letter_clear(struct letter *letter)
+void outgoing_clear(struct outgoing *outgoing)
 {
-    if (letter->viewed)
-        PyBuffer_Release(&letter->view);
-    letter->viewed = false;
-    Py_CLEAR(letter->joined);
-    Py_CLEAR(letter->extra);
-    Py_CLEAR(letter->id_text);
+    if (outgoing->viewed)
+        PyBuffer_Release(&outgoing->view);
+    outgoing->viewed = false;
+    Py_CLEAR(outgoing->joined);
+    Py_CLEAR(outgoing->extra);
+    Py_CLEAR(outgoing->id_text);
 }
 
 uint8_t *id_property_put(uint8_t *at, const char *text, uint32_t size)
@@ -487,25 +487,25 @@ uint8_t *properties_put(uint8_t *at, const char *name, const char *value, uint32
     return at + 6 + size;
 }
 
-uint32_t letter_properties_size(const struct letter *letter)
+uint32_t outgoing_properties_size(const struct outgoing *outgoing)
 {
-    const uint64_t extra = letter->extra ? (uint64_t)PyBytes_Size(letter->extra) : 0;
-    const uint64_t size = properties_size(letter->tags_size, letter->tags, letter->keys_size, letter->keys) + extra +
-                          later_size(&letter->later) + id_property_size(letter->id, letter->id_size);
+    const uint64_t extra = outgoing->extra ? (uint64_t)PyBytes_Size(outgoing->extra) : 0;
+    const uint64_t size = properties_size(outgoing->tags_size, outgoing->tags, outgoing->keys_size, outgoing->keys) + extra +
+                          later_size(&outgoing->later) + id_property_size(outgoing->id, outgoing->id_size);
     return size > UINT32_MAX ? UINT32_MAX : (uint32_t)size;
 }
 
-uint8_t *letter_properties(const struct letter *letter, uint8_t *at)
+uint8_t *outgoing_properties(const struct outgoing *outgoing, uint8_t *at)
 {
-    at = later_put(&letter->later, at);
-    at = id_property_put(at, letter->id, letter->id_size);
-    if (letter->tags)
-        at = properties_put(at, "TAGS", letter->tags, letter->tags_size);
-    if (letter->keys)
-        at = properties_put(at, "KEYS", letter->keys, letter->keys_size);
-    if (letter->extra) {
-        const size_t size = (size_t)PyBytes_Size(letter->extra);
-        memcpy(at, PyBytes_AsString(letter->extra), size);
+    at = later_put(&outgoing->later, at);
+    at = id_property_put(at, outgoing->id, outgoing->id_size);
+    if (outgoing->tags)
+        at = properties_put(at, "TAGS", outgoing->tags, outgoing->tags_size);
+    if (outgoing->keys)
+        at = properties_put(at, "KEYS", outgoing->keys, outgoing->keys_size);
+    if (outgoing->extra) {
+        const size_t size = (size_t)PyBytes_Size(outgoing->extra);
+        memcpy(at, PyBytes_AsString(outgoing->extra), size);
         at += size;
     }
     return at;
@@ -518,7 +518,7 @@ static uint32_t bytes_around(const struct sender *sender, uint32_t topic)
     return RECORD_FIXED + wider + RECORD_CRC_SIZE + sender->topics->topic[topic].name_size;
 }
 
-uint64_t letter_room(const Producer *self, uint32_t topic)
+uint64_t outgoing_room(const Producer *self, uint32_t topic)
 {
     const struct sender *sender = &self->link->sender;
     const uint32_t broker = sender->control->settings.message_max;
@@ -527,7 +527,7 @@ uint64_t letter_room(const Producer *self, uint32_t topic)
     return limit > around ? limit - around : 0;
 }
 
-const char *letter_limit_hint(uint64_t size, uint32_t session, uint32_t broker)
+const char *outgoing_limit_hint(uint64_t size, uint32_t session, uint32_t broker)
 {
     if (size > MESSAGE_MOST)
         return "send it in parts: no broker takes more than 16711680 bytes";
@@ -536,10 +536,10 @@ const char *letter_limit_hint(uint64_t size, uint32_t session, uint32_t broker)
     return session < broker ? "raise {message_max of producer} and {message_max of broker}" : "raise {message_max of broker}";
 }
 
-int letter_fits(const Producer *self, uint32_t topic, PyObject *name, uint64_t body_size, uint64_t size)
+int outgoing_fits(const Producer *self, uint32_t topic, PyObject *name, uint64_t body_size, uint64_t size)
 {
     const struct sender *sender = &self->link->sender;
-    const uint64_t room = letter_room(self, topic);
+    const uint64_t room = outgoing_room(self, topic);
     if (body_size + size <= room && size <= PROPERTIES_ROOM)
         return 0;
     const uint32_t around = bytes_around(sender, topic);
@@ -550,7 +550,8 @@ int letter_fits(const Producer *self, uint32_t topic, PyObject *name, uint64_t b
                    (unsigned long long)size, PROPERTIES_ROOM);
     else
         py_raise("MessageTooLarge",
-                   letter_limit_hint(body_size + size + around, sender->shape.message_max, sender->control->settings.message_max),
+                   outgoing_limit_hint(body_size + size + around, sender->shape.message_max,
+                                       sender->control->settings.message_max),
                    Py_BuildValue("{s:O,s:K,s:K}", "topic", name, "size", (unsigned long long)(body_size + size + around), "limit",
                                  (unsigned long long)(room + around)),
                    "could not send to topic %R: the record takes %llu bytes, and the limit is %llu", name,
@@ -558,7 +559,7 @@ int letter_fits(const Producer *self, uint32_t topic, PyObject *name, uint64_t b
     return -1;
 }
 
-int letter_queue(const Producer *self, uint32_t topic, PyObject *name, int64_t wanted, PyObject *key, uint32_t *queue)
+int outgoing_queue(const Producer *self, uint32_t topic, PyObject *name, int64_t wanted, PyObject *key, uint32_t *queue)
 {
     /* relaxed: the number of queues only grows, and the handler checks again */
     const uint32_t queues =
