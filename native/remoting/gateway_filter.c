@@ -1,5 +1,6 @@
 #include "remoting/gateway_filter.h"
 #include "base/bytes.h"
+#include "base/hash.h"
 
 #include <stdlib.h>
 
@@ -136,12 +137,9 @@ bool gateway_filter_passes(const struct gateway_filter *filter, const struct mes
 
 static uint64_t hash_of(struct slice group, struct slice topic)
 {
-    uint64_t hash = UINT64_C(0xcbf29ce484222325);
-    for (uint32_t i = 0; i < group.size + 1 + topic.size; i++) {
-        const uint8_t byte = i < group.size ? group.data[i] : i == group.size ? 0 : topic.data[i - group.size - 1];
-        hash = (hash ^ byte) * UINT64_C(0x100000001b3);
-    }
-    return hash;
+    const uint8_t between = 0;
+    const uint64_t hash = hash_bytes_64(hash_bytes_64(HASH_BEGIN_64, group.data, group.size), &between, 1);
+    return hash_bytes_64(hash, topic.data, topic.size);
 }
 
 const struct gateway_subscription *gateway_filter_of(const struct gateway_filters *filters, struct slice group, struct slice topic)

@@ -2,15 +2,13 @@
  * reads from the groups' settings (actors/paused_groups.py). They are kept by their hashes, and so are held pulls, which are many.
  */
 #include "remoting/gateway_parts.h"
+#include "base/hash.h"
 
 #include <stdlib.h>
 
 uint64_t gateway_group_hash(struct slice name)
 {
-    uint64_t hash = UINT64_C(0xcbf29ce484222325); /* FNV-1a, 64 bits */
-    for (uint32_t i = 0; i < name.size; i++)
-        hash = (hash ^ name.data[i]) * UINT64_C(0x100000001b3);
-    return hash;
+    return hash_bytes_64(HASH_BEGIN_64, name.data, name.size);
 }
 
 static int compare(const void *one, const void *other)
