@@ -371,6 +371,58 @@ def test_a_wrong_include_is_seen(room: str, include: str) -> None:
     assert wrong_includes(room, f'#include <stdint.h>\n#include "{include}"\n') == [include]
 
 
+def section(title: str) -> str:
+    """Of native/README.md."""
+    return (NATIVE / "README.md").read_text().partition(f"\n## {title}\n")[2].partition("\n## ")[0]
+
+
+def listed_folders(text: str) -> list[str]:
+    """Folders that the rows of a table begin with; each link leads to the folder of its name."""
+    links = re.findall(r"^\| \[(\w+)\]\(([^)]*)\) \|", text, re.MULTILINE)
+    assert all(name == target for name, target in links), links
+    return [name for name, _ in links]
+
+
+def drawn_includes(drawing: str) -> dict[str, set[str]]:
+    """What each folder may include by a drawing of arrows, at whatever distance. A line that begins with an arrow continues
+    the line above that has an arrow in the same column."""
+    direct: dict[str, set[str]] = {}
+    left_of: dict[int, list[str]] = {}
+    for line in drawing.splitlines():
+        arrows = [found.start() for found in re.finditer("<-", line)]
+        names = [re.findall(r"\w+", piece) for piece in line.split("<-")]
+        for number, column in enumerate(arrows):
+            left_of[column] = names[number] or left_of[column]
+            for name in names[number + 1]:
+                direct.setdefault(name, set()).update(left_of[column])
+
+    def reached(name: str) -> set[str]:
+        return set().union(*({near, *reached(near)} for near in direct.get(name, ())))
+
+    every = set().union(*direct.values(), direct)
+    return {name: reached(name) for name in every}
+
+
+def test_the_page_of_the_core_names_its_folders() -> None:
+    """Goal: native/README.md shows every folder, and none that is gone. Method: its table against the folders with sources."""
+    inside = {path.relative_to(NATIVE).parts for path in sources() if path.is_relative_to(NATIVE)}
+    assert sorted(listed_folders(section("The folders"))) == sorted({parts[0] for parts in inside if len(parts) > 1})
+
+
+def test_the_page_of_the_core_draws_its_includes() -> None:
+    """Goal: native/README.md says which folder may include which. Method: its drawing against the table above."""
+    drawing = section("Which folder may include which").split("```")[1]
+    assert drawn_includes(drawing) == MAY_INCLUDE
+    assert drawn_includes(drawing.replace("client <- python", "python")) != MAY_INCLUDE
+
+
+def test_a_drawing_is_read() -> None:
+    drawing = "a <- b <- c\n       <- d <- e\n  c, d <- f\n"
+    near = {"a": set(), "b": {"a"}, "c": {"a", "b"}, "d": {"a", "b"}, "e": {"a", "b", "d"}}
+    assert drawn_includes(drawing) == {**near, "f": {"a", "b", "c", "d"}}
+    assert listed_folders("| folder |\n| --- |\n| [a](a) | x |\n") == ["a"]
+
+
 @pytest.mark.parametrize("path", [path for path in sources(".h") if in_room(path)], ids=short)
 def test_header_has_its_guard(path: Path) -> None:
     """Goal: any header may be included anywhere, once. Method: its guard has its name and closes with the file."""
