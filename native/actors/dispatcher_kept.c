@@ -1,12 +1,10 @@
 /* The file orbitmq/retries (work_partings.h), and what the log knows after a death of the whole tree. */
 #include "actors/dispatcher_parts.h"
+#include "base/file_map.h"
 #include "base/hash.h"
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #define LOAD_BYTES (4u << 20) /* of the log in one step */
 #define SWEEP_MS 100u         /* between two looks for texts that are of no use */
@@ -33,18 +31,9 @@ int dispatcher_partings(struct dispatcher *dispatcher, const char *path)
         return 0;
     if (control->settings.own_lanes <= OWN_LANE_DISPATCHER || control->settings.read_only)
         return EROFS;
-    const int descriptor = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
-    if (descriptor < 0)
+    struct work_partings *partings = file_map(path, WORK_PARTINGS_SIZE);
+    if (!partings)
         return errno;
-    struct stat status;
-    int error = fstat(descriptor, &status) != 0 ? errno : (uint64_t)status.st_size < WORK_PARTINGS_SIZE ? EILSEQ : 0;
-    void *memory = error ? MAP_FAILED : mmap(NULL, WORK_PARTINGS_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
-    if (!error && memory == MAP_FAILED)
-        error = errno;
-    close(descriptor);
-    if (error)
-        return error;
-    struct work_partings *partings = memory;
     put_lane_open(&dispatcher->put, dispatcher->attachment, OWN_LANE_DISPATCHER);
     if (partings->magic != WORK_PARTINGS_MAGIC || memcmp(partings->boot, dispatcher->boot, sizeof partings->boot) != 0) {
         memset(partings, 0, sizeof *partings);
@@ -154,15 +143,9 @@ static void land(struct dispatcher *dispatcher, struct slice group, const char *
         dispatcher_text_free(dispatcher, queue->key, offset);
         return;
     }
-    const int descriptor = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
-    struct stat status;
-    if (descriptor < 0)
+    void *memory = file_map(path, WORK_FILE_SIZE);
+    if (!memory)
         return; /* nobody remembers the group's work */
-    void *memory = fstat(descriptor, &status) == 0 && (uint64_t)status.st_size >= WORK_FILE_SIZE
-                       ? mmap(NULL, WORK_FILE_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0) : MAP_FAILED;
-    close(descriptor);
-    if (memory == MAP_FAILED)
-        return;
     struct work_file *file = memory;
     _Atomic uint64_t *word = (_Atomic uint64_t *)(void *)((uint8_t *)memory + WORK_WORDS_AT) + offset % WORK_WINDOW;
     /* relaxed: only this process changes words, and this queue's are open nowhere else */

@@ -1,11 +1,9 @@
 /* The words of one queue. work_file.h says what they hold, and in which order the file changes. */
 #include "actors/dispatcher_parts.h"
+#include "base/file_map.h"
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #define SCAN_MS_MIN WORK_TICK_MS
 #define SCAN_REST 10u /* a look for due messages takes at most one part in so many of the time */
@@ -85,17 +83,9 @@ static void make_fit(struct work_queue *queue, uint64_t opening, uint64_t offset
 
 int work_queue_open(struct work_queue *queue, const char *path, uint64_t opening, uint64_t offset)
 {
-    const int descriptor = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
-    if (descriptor < 0)
+    void *memory = file_map(path, WORK_FILE_SIZE);
+    if (!memory)
         return errno;
-    struct stat status;
-    int error = fstat(descriptor, &status) != 0 ? errno : (uint64_t)status.st_size < WORK_FILE_SIZE ? EILSEQ : 0;
-    void *memory = error ? MAP_FAILED : mmap(NULL, WORK_FILE_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
-    if (!error && memory == MAP_FAILED)
-        error = errno;
-    close(descriptor);
-    if (error)
-        return error;
     queue->file = memory;
     queue->words = (_Atomic uint64_t *)(void *)((uint8_t *)memory + WORK_WORDS_AT);
     queue->fresh = true;
