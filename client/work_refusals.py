@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from orbitmq.errors import JobLost
+from orbitmq.errors.remedy import hint
 from orbitmq.native._core import lib
 
 if TYPE_CHECKING:
@@ -38,7 +39,9 @@ class Refusals:
         if more:
             raise JobLost(
                 f"could not say which jobs of the group {group!r} were lost: they are more than the last {len(last):,}",
-                hint="do not repeat it; look after each batch of answers, and if their work takes so long, raise visibility",
+                hint=hint(
+                    "look after each batch of answers || raise {visibility of worker}, if the work takes so long"
+                ).assuring("do not repeat this call"),
                 ids=[each.message.id for each in last],
             )
         return last

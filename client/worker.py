@@ -27,6 +27,7 @@ from orbitmq.client.work_run import Run
 from orbitmq.client.work_supply import Supply, never
 from orbitmq.client.worker_settings import WorkerSettings
 from orbitmq.errors import Closed, JobLost, OrbitError, SettingError, UsageError
+from orbitmq.errors.remedy import hint
 from orbitmq.native._types import Loop
 
 Opener = Callable[[WorkerSettings], Session[HandOut]]
@@ -192,7 +193,7 @@ class Worker(Shown):
         if not number or not 1 <= most <= self.settings.in_hand:
             raise SettingError(
                 f"could not take {most!r} jobs at once: it is a number from 1 to in_hand, {self.settings.in_hand}",
-                hint="raise in_hand of the worker" if number and most > 1 else None,
+                hint=hint("raise {in_hand of worker}") if number and most > 1 else None,
                 setting="most",
                 value=most,
                 limit=self.settings.in_hand,

@@ -9,6 +9,7 @@ from orbitmq.client.argument import check_flag
 from orbitmq.client.group_name import check_group_type
 from orbitmq.client.job import check_seconds
 from orbitmq.errors import SettingError
+from orbitmq.errors.remedy import hint
 
 if TYPE_CHECKING:
     from orbitmq.client.several import Several
@@ -87,8 +88,9 @@ class WorkerSettings:
             text = f"could not start at {self.start!r}: it is 'earliest' or 'latest'"
             raise SettingError(text, setting="start", value=self.start)
         if self.concurrency > self.in_hand:
-            text = f"could not work on {self.concurrency} jobs at once with in_hand={self.in_hand}: so many are not handed out"
-            raise SettingError(text, hint="raise in_hand", setting="concurrency", value=self.concurrency, limit=self.in_hand)
+            text = f"could not work on {self.concurrency} jobs at once: a worker has at most {self.in_hand} in hand"
+            more = hint("raise {in_hand} || lower {concurrency}")
+            raise SettingError(text, hint=more, setting="concurrency", value=self.concurrency, limit=self.in_hand)
 
 
 def check_executor(executor: object) -> None:
@@ -100,5 +102,5 @@ def check_executor(executor: object) -> None:
 
 def _check_count(setting: str, value: object, most: int) -> None:
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
-        text = f"could not make a worker with {setting}={value!r}: it is a number from 1 to {most:,}"
+        text = f"could not make a worker with {value!r} as {setting}: it is a number from 1 to {most:,}"
         raise SettingError(text, setting=setting, value=value, limit=most)

@@ -326,7 +326,7 @@ def _check_client_certificates(settings: TreeSettings) -> None:
     if asked != "none" and not settings.tls_trust:
         raise refused("tls_client_auth", asked, "nothing says whose certificates are good", hint("set {tls_trust} too"))
     if asked == "require" and settings.tls != "enforcing":
-        why = f"with tls={settings.tls} clients without any certificate could connect in clear"
+        why = f"clients could connect without TLS and without a certificate, because tls is {settings.tls!r}"
         raise refused("tls_client_auth", asked, why, hint("set {tls=enforcing} too || {tls_client_auth=optional}"))
     if settings.tls_trust and asked == "none":
         why = "no client is asked for a certificate"

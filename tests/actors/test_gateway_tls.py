@@ -278,7 +278,7 @@ BOTH = {"tls_cert": FIRST, "tls_key": KEY}
         ({**BOTH, "tls_client_auth": "always"}, "tls_client_auth", "it must be one of none, optional, require"),
         ({**BOTH, "tls_client_auth": "optional"}, "tls_client_auth", "nothing says whose certificates are good"),
         ({"tls_client_auth": "optional", "tls_trust": FIRST}, "tls_client_auth", "without a certificate of the broker's"),
-        ({**BOTH, "tls_client_auth": "require", "tls_trust": FIRST}, "tls_client_auth", "could connect in clear"),
+        ({**BOTH, "tls_client_auth": "require", "tls_trust": FIRST}, "tls_client_auth", "could connect without TLS"),
         ({**BOTH, "tls_trust": FIRST}, "tls_trust", "no client is asked"),
         ({**BOTH, "tls_client_auth": "optional", "tls_trust": KEY}, "tls_trust", "certificates that vouch for clients"),
         ({**BOTH, "tls_client_auth": "optional", "tls_trust": "/nowhere/at.all"}, "tls_trust", "cannot be read: No such file"),
