@@ -24,5 +24,6 @@ def open_session(opener: ConsumerOpener, asked: WorkerSettings) -> Session[HandO
         sql=asked.sql,
         start=asked.start,
         wait=asked.wait or 0.0,
+        of_worker=True,
     )
     return session  # type: ignore[no-any-return]  # it takes its own hand-outs only, which are all that a worker has

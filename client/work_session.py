@@ -22,6 +22,7 @@ from orbitmq.client.parameters import spelled
 from orbitmq.client.patience import Patience
 from orbitmq.client.session import ConsumerOpener, SessionHandle
 from orbitmq.client.subscription import topic_names
+from orbitmq.client.unclosed import Shown, state, warn_unclosed
 from orbitmq.client.work_answers import Answers, text_of
 from orbitmq.client.work_line import Line
 from orbitmq.client.work_refusals import Refusals
@@ -46,8 +47,8 @@ class _InterruptError(Exception):
 
 
 @spelled
-class WorkSession:
-    """Made by `Client.work_session`."""
+class WorkSession(Shown):
+    """Made by `Client.work_session`. of_worker: a Worker made it, which itself warns if it is not closed."""
 
     def __init__(
         self,
@@ -63,6 +64,7 @@ class WorkSession:
         sql: str | None = None,
         start: Literal["earliest", "latest"] = "earliest",
         wait: float = 0.0,
+        of_worker: bool = False,
     ) -> None:
         self._opener = opener
         self._patience = Patience(opener, checked_wait(wait))
@@ -80,6 +82,7 @@ class WorkSession:
         self._leaving = False  # `close` has begun: nobody waits for a broker any more
         self._interrupted = False
         self._attach(None, self._look)
+        self._made_by = 0 if of_worker else os.getpid()
         _sessions.add(self)
 
     # ---- what the worker calls
@@ -89,9 +92,8 @@ class WorkSession:
         ever), or after `interrupt`. `most` is also how many the broker may hand to this session beyond those that the program
         has.
 
-        Raises: BrokerStopped: the broker has stopped; what is in hand comes again from the next one. BrokerNotRunning.
-        CorruptRecord: a
-            message cannot be read; it is handed out again after `visibility` seconds. Closed.
+        Raises: BrokerStopped: the broker has stopped; what is in hand comes again from the next one. BrokerNotRunning. Closed.
+            CorruptRecord: a message cannot be read; it is handed out again after `visibility` seconds.
         """
         if most < 1:
             raise SettingError(f"could not take {most} messages: 1 is the least", setting="most", value=most)
@@ -414,9 +416,7 @@ class WorkSession:
             raise _InterruptError
 
     def _open(self) -> None:
-        ring = 64
-        while ring < min(self.settings.in_hand, lib.WORK_RING_MAX):
-            ring *= 2
+        ring = self.settings.ring_capacity
         handle = self._patience.open_session(work_capacity=ring)
         try:
             fields = {"slot": handle.slot, "epoch": handle.epoch, "generation": handle.generation}
@@ -472,11 +472,16 @@ class WorkSession:
         self._reader.close()
         self._line.end()
 
+    def _words(self) -> str:
+        topics = ", ".join(map(repr, self.settings.topics))
+        return f"of the broker {self._opener.name!r}, group {self.settings.group!r}, topics {topics}, {state(self._closing)}"
+
     def __del__(self) -> None:
-        handle = getattr(self, "_handle", None)
-        if handle is not None:
+        if (handle := getattr(self, "_handle", None)) is not None:
             with suppress(OrbitError, OSError):
                 handle.leave()
+        if not getattr(self, "_closing", True):
+            warn_unclosed(self, getattr(self, "_made_by", 0))
 
     def _forked(self) -> None:
         """In a forked child: the session is the parent's."""

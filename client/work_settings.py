@@ -34,6 +34,14 @@ class WorkSettings:
         tag_list(self.tags)
         checked_sql(self.sql)
 
+    @property
+    def ring_capacity(self) -> int:
+        """Records of the session's rings: a power of two."""
+        capacity = 64
+        while capacity < min(self.in_hand, lib.WORK_RING_MAX):
+            capacity *= 2
+        return capacity
+
     def fields(self) -> dict[str, Any]:
         """Of the question."""
         given = {name: getattr(self, name) for name in ("group", "in_hand", "start", "max_tries", "key_ordered")}

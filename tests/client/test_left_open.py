@@ -47,6 +47,8 @@ CLIENT = "unclosed <Client of the broker 'left-open', open>" + HOW
 PRODUCER = "unclosed <Producer of the broker 'left-open', open>" + HOW
 CONSUMER = "unclosed <Consumer of the broker 'left-open', no group, topics 'orders', open>" + HOW
 MEMBER = "unclosed <Consumer of the broker 'left-open', group 'g', topics 'orders', open>" + HOW
+SESSION = "unclosed <WorkSession of the broker 'left-open', group 'w', topics 'orders', open>" + HOW
+WORKER = "unclosed <Worker of the group 'w', topics 'orders', open>" + HOW
 
 
 @pytest.mark.parametrize(
@@ -57,18 +59,26 @@ MEMBER = "unclosed <Consumer of the broker 'left-open', group 'g', topics 'order
         ("client.consumer(topics=['orders']); gc.collect(); client.close()", [CONSUMER]),
         ("client.consumer('g', ['orders']); gc.collect(); client.close()", [MEMBER]),
         ("p = client.producer(); p.p = p; del p; gc.collect(); client.close()", [PRODUCER]),  # in a cycle
+        ("client.work_session('w', ['orders']); gc.collect(); client.close()", [SESSION]),
+        ("client.worker('w', ['orders']); gc.collect(); client.close()", [WORKER]),  # and not about its session
         # No warning about: what was closed, by itself, by its client or by `with`;
         ("p = client.producer(); p.close(); c = client.consumer(topics=['orders']); c.close(); client.close()", []),
         ("p, c = client.producer(), client.consumer(topics=['orders']); client.close()", []),
         ("with client, client.producer() as p, client.consumer('g', ['orders']) as c: p.send('orders', b'x')", []),
+        ("w = client.work_session('w', ['orders']); w.close(); del w; client.work_session('w', ['orders']).close()\n"
+         "v = client.work_session('w', ['orders']); client.close()", []),
+        ("with client, client.work_session('w', ['orders']) as w: w.take(1, 0)", []),
         # what could not be made;
         ("client.close()\ntry: orbitmq.connect('nobody')\nexcept orbitmq.errors.BrokerNotRunning: pass", []),
         ("with client:\n try: client.producer(window=0)\n except ValueError: pass\n try: client.consumer('g', [])\n"
-         " except ValueError: pass", []),
+         " except ValueError: pass\n try: client.work_session('w', ['nothing'])\n except ValueError: pass\n"
+         " try: client.work_session('w', ['orders'], in_hand=0)\n except ValueError: pass", []),
         # what is open when the program ends;
         ("p, c = client.producer(), client.consumer('g', ['orders'])", []),
+        ("w = client.work_session('w', ['orders'])", []),
         # a parent's, in a forked child that drops it.
-        ("p, c = client.producer(), client.consumer(topics=['orders'])\nif os.fork() == 0:\n del client, p, c; gc.collect()\n"
+        ("p, c = client.producer(), client.consumer(topics=['orders'])\n"
+         "w = client.work_session('w', ['orders'])\nif os.fork() == 0:\n del client, p, c, w; gc.collect()\n"
          " os._exit(0)\nos.wait(); client.close()", []),
     ],
 )  # fmt: skip
@@ -106,9 +116,10 @@ mine = lambda: [each for each in client.status().sessions if each.pid == os.getp
 with orbitmq.connect({name!r}) as client:
     before = len(mine())
     client.producer(), client.consumer(topics=["orders"]), client.consumer("g", ["orders"])
+    client.work_session("w", ["orders"])
     gc.collect()
     assert len(mine()) == before
-assert seen == [ResourceWarning] * 3, seen
+assert seen == [ResourceWarning] * 4, seen
 """
     assert told(program, "-W", "error::ResourceWarning") == []
 

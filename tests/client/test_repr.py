@@ -10,6 +10,7 @@ import pytest
 
 import orbitmq
 from orbitmq.client.producer import Producer
+from orbitmq.client.work_session import WorkSession
 from tests.client.test_connection import in_child
 from tests.client.thread_broker import ThreadBroker
 from tests.trees import small_broker
@@ -24,14 +25,16 @@ def test_reprs(tmp_path: Path) -> None:
         producer = client.producer()
         member = client.consumer("billing", ["orders", "bills"])
         reader = client.consumer(topics=["orders"])
+        session = client.work_session("packing", ["orders", "bills"])
         expected = {
             "client": "<Client of the broker 'shop', open>",
             "producer": "<Producer of the broker 'shop', open>",
             "member": "<Consumer of the broker 'shop', group 'billing', topics 'orders', 'bills', open>",
             "reader": "<Consumer of the broker 'shop', no group, topics 'orders', open>",
+            "session": "<WorkSession of the broker 'shop', group 'packing', topics 'orders', 'bills', open>",
             "broker": f"<Broker 'shop', pid {broker.pid}, open>",
         }
-        named = {"client": client, "producer": producer, "member": member, "reader": reader, "broker": broker}
+        named = dict(client=client, producer=producer, member=member, reader=reader, session=session, broker=broker)
         assert {name: repr(each) for name, each in named.items()} == expected
         assert in_child(lambda: None if {name: repr(each) for name, each in named.items()} == expected else 1 / 0) == 0
     # The broker has ended: the repr does not look.
@@ -40,7 +43,7 @@ def test_reprs(tmp_path: Path) -> None:
     }
     assert repr(broker) == "<Broker 'shop', closed>"
     client.close()
-    for each in (client, producer, member, reader):
+    for each in (client, producer, member, reader, session):
         assert repr(each).endswith(", closed>"), repr(each)
 
 
@@ -58,11 +61,16 @@ def test_reprs_of_asyncio(tmp_path: Path) -> None:
         asyncio.run(main())
 
 
-@pytest.mark.parametrize("name", ["Client", "Broker", "Consumer", "Producer", "AsyncClient", "AsyncConsumer", "AsyncProducer"])
-def test_half_made_objects_have_a_repr(name: str) -> None:
+@pytest.mark.parametrize(
+    "kind",
+    [
+        *(orbitmq.Client, orbitmq.Broker, orbitmq.Consumer, orbitmq.Producer, orbitmq.Worker, WorkSession),
+        *(orbitmq.aio.AsyncClient, orbitmq.aio.AsyncConsumer, orbitmq.aio.AsyncProducer),
+    ],
+)
+def test_half_made_objects_have_a_repr(kind: type) -> None:
     """Goal: a traceback with local variables shows an object whose making failed, and does not itself fail."""
-    kind = getattr(orbitmq.aio if name.startswith("Async") else orbitmq, name)
-    assert repr(kind.__new__(kind)) == f"<{name}, not made>"
+    assert repr(kind.__new__(kind)) == f"<{kind.__name__}, not made>"
 
 
 def test_a_producer_of_another_opener(tmp_path: Path) -> None:
