@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -101,3 +102,45 @@ def test_pages_that_the_sources_name_are_there() -> None:
 def test_a_broken_link_is_seen(text: str, found: int) -> None:
     """Goal: the tests above can fail. Method: links of every form, as they would be in a page beside README.md."""
     assert len(broken(ROOT / "page.md", text)) == found
+
+
+TEST = re.compile(r"(?<![\w-])(?:[\w-]+/)*(test_\w+)(\.py)?(?![\w*])")
+HYPOTHETICAL = {"test_orders_are_billed", "test_log_damage.py"}  # a user's test; a file that could be added
+
+
+@cache
+def known_tests() -> set[str]:
+    """Paths of the test files below tests/, each also without its first folders, and names of the test functions."""
+    found = set()
+    for path in (ROOT / "tests").rglob("*.py"):
+        parts = path.relative_to(ROOT).parts
+        found |= {"/".join(parts[start:]) for start in range(len(parts))}
+        found |= set(re.findall(r"^ *(?:async )?def (test_\w+)", path.read_text(), re.MULTILINE))
+    return found
+
+
+def absent_tests(text: str) -> list[tuple[int, str]]:
+    """Line and name of each test function or test file that a page names and that does not exist."""
+    found = []
+    for name in TEST.finditer(text):
+        wanted = name.group() if name[2] else name[1]
+        if wanted not in known_tests() | HYPOTHETICAL:
+            found.append((text.count("\n", 0, name.start()) + 1, wanted))
+    return found
+
+
+def test_tests_that_the_pages_name_are_there() -> None:
+    """Goal: a page that says which test shows something does not name one that was renamed. Method: every name of a test
+    function or a test file in the pages, against tests/."""
+    wrong = []
+    for page in sources(".md"):
+        wrong += [f"{short(page)}:{line}: {name}" for line, name in absent_tests(page.read_text())]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_an_absent_test_is_seen() -> None:
+    """Goal: the test above can fail, and accepts every form in which pages name tests that exist."""
+    text = "a `test_nothing_of_this_name`,\n`tests/test_nowhere.py`, spark/test_docs.py and\n(`test_nothing_either`)"
+    assert [line for line, _ in absent_tests(text)] == [1, 2, 2, 3]
+    there = "`test_links_lead_somewhere`, test_docs.py, `tests/test_docs.py`, cli/test_dlq.py, `test_gateway*.py`"
+    assert absent_tests(there) == [] and {"test_docs.py", "cli/test_dlq.py", "test_links_lead_somewhere"} <= known_tests()
