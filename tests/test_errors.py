@@ -10,6 +10,7 @@ import inspect
 import pickle
 import re
 import threading
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -98,6 +99,54 @@ def test_attributes_are_given(name: str) -> None:
     """Goal: the page promises no attribute that nobody sets. Method: its names against those in the sources."""
     promised = set(re.findall(r"`(\w+)`", rows()[name]["attributes"]))
     assert promised <= named_values()
+
+
+SENT = {"hint", "sent", "pending"}  # of every error: the page has them in tables of their own
+IN_C = re.compile(r'py_raise\(\s*"(\w+)",(?:[^;"]|"[^"]*")*?Py_BuildValue\(\s*"\{[^"]*\}"((?:[^;"]|"\w+"\s*,)*)', re.DOTALL)
+
+
+def given_in_python(tree: tuple[ast.AST, ...]) -> Iterator[tuple[str, str]]:
+    """Class and attribute of each keyword with which an error is made."""
+    names = {kind.__name__ for kind in KINDS}
+    for node in tree:
+        if isinstance(node, ast.Call):
+            made = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+            if made in names:
+                yield from ((made, word.arg) for word in node.keywords if word.arg and word.arg not in SENT)
+
+
+def given_in_c(text: str) -> Iterator[tuple[str, str]]:
+    """The same, of each key of the dictionary that an error is raised with."""
+    for made, values in IN_C.findall(text):
+        yield from ((made, name) for name in re.findall(r'"(\w+)"\s*,\s*(?:"\w+")?', values))
+
+
+def test_attributes_in_the_sources_are_found() -> None:
+    """Goal: the search below sees what there is. Method: a call of each language."""
+    code = "raise errors.Full('no', hint='wait', limit='window')\nother(size=7)"
+    assert list(given_in_python(nodes(code))) == [("Full", "limit")]
+    code = 'return py_raise("Full", "raise {x}", Py_BuildValue("{s:s,s:I}", "limit", "window", "size", n), "no %s", "most");'
+    assert list(given_in_c(code)) == [("Full", "limit"), ("Full", "size")]
+    assert ("PropertiesTooLarge", "size") in {each for path in sources(".c") for each in given_in_c(path.read_text())}
+
+
+@of_all_sources
+def test_attributes_are_told() -> None:
+    """Goal: every attribute that users may meet is in the row of its class. Method: the keywords of each class, and those with
+    which the sources make errors, against the page."""
+    found = {
+        (kind.__name__, word.name)
+        for kind in KINDS
+        if kind is not errors.OrbitError and "__init__" in vars(kind)
+        for word in inspect.signature(kind).parameters.values()
+        if word.kind is word.KEYWORD_ONLY
+    }
+    for path in sources(".py", ".c"):
+        if path.relative_to(ROOT).parts[0] not in ("tests", "scripts"):
+            text = path.read_text()
+            found |= set(given_in_c(text) if path.suffix == ".c" else given_in_python(nodes(text)))
+    told = {(name, each) for name, row in rows().items() for each in re.findall(r"`(\w+)`", row["attributes"])}
+    assert not sorted(found - told), "docs/errors.md does not name these"
 
 
 def test_a_drawing_is_read() -> None:
