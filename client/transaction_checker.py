@@ -62,6 +62,7 @@ class TransactionChecker(Shown):
 
     @property
     def closed(self) -> bool:
+        """True once `close` was called, or its client was closed."""
         return self._closed
 
     def start(self) -> None:

@@ -49,7 +49,8 @@ _MOMENTS = 1000  # how often topics and deletions are copied at most until nobod
 
 @dataclass(frozen=True, slots=True)
 class Backed:
-    """What a backup holds. begin, end: of the log. copied, kept: bytes of its files that are new, and from the last backup."""
+    """What a backup holds. note: what it holds of the log. copied, kept: bytes of its files that are new, and
+    from the last backup. took_s: seconds that it took."""
 
     note: BackupNote
     copied: int

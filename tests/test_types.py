@@ -19,6 +19,8 @@ INTERNAL = {
     ("TopicInfo", "of"),
     *(("Producer", name) for name in ("ends", "forget_check", "prepare_check")),
     ("Producer", "send_columns"),
+    *(("HandOut", name) for name in ("life", "offset", "opening", "slot")),
+    *(("TransactionChecker", name) for name in ("add", "forget", "leave", "start")),
     *(("Job", name) for name in ("done", "fail", "give_up", "hand_out", "thread")),
 }
 

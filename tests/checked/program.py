@@ -22,6 +22,7 @@ from orbitmq.errors import (
     Closed,
     GroupInUse,
     Interrupted,
+    OffsetOutOfRange,
     OrbitError,
     RequestTimeout,
     TimedOut,
@@ -60,6 +61,7 @@ def look_at(broker: orbitmq.Client, more: Sequence[str]) -> None:
     flags: list[bool] = [status.read_only, bool(status.health)]
     health = broker.health()
     backed = broker.backup(Path(status.store + "-backup"), progress=lambda done, whole: None)
+    assert backed.took_s > 0 and {setting.source for setting in broker.settings()}
     numbers += [backed.copied, backed.kept, backed.note.begin, backed.note.end, backed.note.made_ms]
     flags += [health.ready, health.live, health.running]
     names += [health.state, *health.reasons, *health.silent]
@@ -76,10 +78,13 @@ def look_after(broker: orbitmq.Client) -> None:
         lags: list[int] = [group.lag_messages for group in broker.groups()]
         assert lags and broker.group("billing").members[0].queues and not broker.group("billing").paused
         moved: list[int] = [move.after for move in broker.reset_group("billing", "earliest", topic="orders", dry_run=False)]
+        before: list[int | None] = [move.before for move in broker.reset_group("billing", "latest", dry_run=True)]
         broker.reset_group("billing", 0, topic="orders", queue=0)
         broker.reset_group("billing", datetime.now())
         paused: bool = broker.pause_group("billing").paused and broker.resume_group("billing").paused
-        assert moved and not paused and [client.producers + client.consumers for client in broker.clients()] == [1]
+        assert moved and len(before) == len(moved) and not paused
+        assert [client.producers + client.consumers for client in broker.clients()] == [1]
+        assert [(client.command != "", client.connections > 0, client.uid) for client in broker.clients()] != []
         sizes: list[int] = [queue.max_offset - queue.min_offset for queue in broker.topic("orders").queues]
         assert broker.grow_topic("orders", len(sizes)).queues == broker.set_permissions("orders", read=True, write=True).queues
         waiting: list[str] = [each.topic for each in broker.delayed("orders", most=10)]
@@ -91,9 +96,11 @@ def look_after(broker: orbitmq.Client) -> None:
             assert cancelled and never == [True, True]
             assert broker.cancel_batch(producer.send_batch("orders", [b"one", b"two"], delay=1000.0)) == [True, True]
         later = broker.delayed("orders")
-        assert [each.body for each in later] == [b"pay"] and broker.cancel(later[0]) and broker.cancel(later[0].place)
+        assert [(each.body, each.due_ms > 0) for each in later] == [(b"pay", True)]
+        assert broker.cancel(later[0]) and broker.cancel(later[0].place)
         gone: int = sum(each.messages for each in broker.purge_topic("orders", datetime.now(), queue=0, dry_run=True))
-        assert gone >= 0
+        first: list[int] = [each.before for each in broker.purge_topic("orders", 0, dry_run=True)]
+        assert gone >= 0 and first
         locked: list[tuple[str, int]] = broker.lock_queues("far", [("orders", 0)], "owner", lease=30.0)
         assert broker.unlock_queues("far", locked, "owner") == locked
         broker.consumer("all", ["orders"], broadcast=True, instance="one").close()
@@ -168,6 +175,9 @@ async def hand_out_later(client: aio.AsyncClient) -> None:
         worker.stop()
         assert worker.stopped and not worker.closed
         await worker.close()
+    letters = client.dead_letters("billing")
+    dead: list[int] = [each.tries for each in [*await letters.list(redriven=None, most=1), *await letters.redrive(most=None)]]
+    assert not dead and await letters.purge(dry_run=True) == 0
     opened: aio.AsyncWorker = await client.worker("work", ["jobs"])
     await opened.close()
 
@@ -183,6 +193,13 @@ def bury(broker: orbitmq.Client) -> None:
     letters = broker.dead_letters("billing")
     reasons: list[str] = [letter.reason + letter.digest for letter in letters]
     again: list[str | None] = [letter.redriven for letter in letters.redrive([], most=None)]
+    numbers: list[int] = [letter.tries + letter.died_ms for letter in letters.list(redriven=None, most=10)]
+    ids: list[str | None] = [letter.first_id for letter in letters]
+    assert not numbers and not ids and letters.bounds.minimum == letters.bounds.maximum == 0
+    try:
+        letters.letter(0)
+    except OffsetOutOfRange as error:
+        assert error.offset == 0
     assert not reasons and not again and broker.dead_letter_groups() == [] and letters.purge(dry_run=False) == 0
 
 
@@ -191,6 +208,7 @@ def work(broker: orbitmq.Client) -> None:
     with broker.work_session("packing", ["orders"], visibility=1.5, in_hand=10, start="latest") as worker:
         hand_outs = worker.take(5, 0.0)
         worker.ack(hand_outs)
+        worker.give_back(hand_outs)
         late: list[int] = [each.delivery for each in worker.settled(5)]
         assert not hand_outs and not late
 
