@@ -17,7 +17,6 @@ import fcntl
 import os
 import select
 import time
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from shlex import quote
@@ -39,6 +38,7 @@ from orbitmq.errors import GroupInUse, NoPermission, OrbitError, PropertiesTooLa
 from orbitmq.errors.remedy import as_hint, hint
 from orbitmq.native._types import Message
 from orbitmq.shm.crash_point import crash_point
+from orbitmq.shm.process_stat import process_stat
 from orbitmq.shm.topic_name import how_to_make
 from orbitmq.shm.topic_table import PERM_WRITE, TopicTable
 
@@ -50,7 +50,6 @@ if TYPE_CHECKING:
 LOOK_MS = 2
 AROUND_MAX = 64 << 10  # around a body: properties, the topic, the record's fixed part
 AT_ONCE = 256  # messages in flight
-_PF_EXITING = 4  # of the kernel: set before a process lets go of anything
 
 
 def sent_again(attached: Attached, letter: Message) -> str | None:
@@ -199,10 +198,8 @@ def _fields(letter: DeadLetter) -> dict[str, Any]:
 
 def _dying(pid: int) -> bool:
     """True for a process that is gone, or has begun to exit."""
-    with suppress(FileNotFoundError, ProcessLookupError):
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        return fields[0] in ("Z", "X") or bool(int(fields[6]) & _PF_EXITING)
-    return True
+    stat = process_stat(pid)
+    return stat is None or stat.exiting
 
 
 def _pause(deadline: float, limit: float, why: str) -> None:

@@ -24,6 +24,7 @@ from typing import Any
 from orbitmq.errors import NoPermission, SettingError
 from orbitmq.errors.remedy import as_hint, hint
 from orbitmq.shm import finite_json
+from orbitmq.shm.process_stat import process_stat
 
 NAME_MAX = 64
 SOCKET_PATH_MAX = 107  # sun_path of Linux, without the NUL
@@ -272,12 +273,8 @@ def memory_device() -> int:
 def start_ticks(pid: int) -> int | None:
     """Start time of a process in clock ticks since boot, which tells it from a later one with the same pid. None: there is no
     such process."""
-    try:
-        line = Path(f"/proc/{pid}/stat").read_text()
-    except (FileNotFoundError, ProcessLookupError):
-        return None
-    fields = line.rpartition(")")[2].split()
-    return None if fields[0] in ("Z", "X") else int(fields[19])
+    stat = process_stat(pid)
+    return None if stat is None or stat.ended else stat.start_ticks
 
 
 def user_of(pid: int) -> int | None:

@@ -13,6 +13,7 @@ from orbitmq.cli.web.browse import Asked, Page, page_of
 from orbitmq.client.client import Client
 from orbitmq.client.status import ActorStatus
 from orbitmq.errors import BrokerNotRunning, BrokerStopped, OrbitError
+from orbitmq.shm.process_stat import process_stat
 
 TIMEOUT_S = 3.0  # for an answer of the coordinator
 TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
@@ -58,11 +59,8 @@ def busy_of(actors: tuple[ActorStatus, ...]) -> dict[Life, float]:
 
 
 def processor_s(pid: int) -> float | None:
-    """Processor time that a process has used, in user mode and in the kernel. None: it is gone."""
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return None
-    # The command's name, in brackets, may itself have spaces and brackets.
-    fields = text.rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / TICKS_A_SECOND
+    """Processor time that a process has used, in user mode and in the kernel. None: it is gone, or cannot be read."""
+    with suppress(OSError):
+        stat = process_stat(pid)
+        return None if stat is None else stat.used_ticks / TICKS_A_SECOND
+    return None

@@ -27,6 +27,7 @@ import pyarrow as pa
 from orbitmq.errors import OrbitError
 from orbitmq.errors.remedy import hint
 from orbitmq.shm import runtime
+from orbitmq.shm.process_stat import process_stat
 from orbitmq.spark.sink import columns as sink_columns
 from orbitmq.spark.sink.columns import STAGED, Shape
 from orbitmq.store import atomic_file, positions
@@ -165,21 +166,22 @@ def owner_lives(name: str) -> bool:
 def owner() -> str:
     """The nearest Java process above this one, which started it; if there is none, this process."""
     while True:
-        try:
-            pid = _java_above(os.getpid()) or os.getpid()
-        except (FileNotFoundError, ProcessLookupError):
+        pid = _java_above(os.getpid())
+        if pid is None:
             continue  # a process above has just ended, and what it started has another parent now
+        pid = pid or os.getpid()
         return f"{_boot()}-{pid}-{runtime.start_ticks(pid) or 0}"
 
 
-def _java_above(pid: int) -> int:
-    """0: there is none. Raises: FileNotFoundError, ProcessLookupError: one of the processes above ended meanwhile."""
+def _java_above(pid: int) -> int | None:
+    """0: there is none. None: one of the processes above ended meanwhile."""
     while pid > 1:
-        status = Path(f"/proc/{pid}/stat").read_text()
-        command, _, rest = status.partition("(")[2].rpartition(")")
-        if command == "java":
+        stat = process_stat(pid)
+        if stat is None:
+            return None
+        if stat.command == "java":
             return pid
-        pid = int(rest.split()[1])
+        pid = stat.parent
     return 0
 
 

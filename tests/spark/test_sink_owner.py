@@ -18,14 +18,14 @@ def test_this_process_without_a_driver() -> None:
 @pytest.mark.parametrize("error", [FileNotFoundError, ProcessLookupError])
 def test_a_parent_that_ends_meanwhile(monkeypatch: pytest.MonkeyPatch, error: type[OSError]) -> None:
     expected, ended = staging.owner(), []
-    read = Path.read_text
+    read = Path.read_bytes
 
-    def reading(path: Path) -> str:
+    def reading(path: Path) -> bytes:
         if path == Path(f"/proc/{os.getppid()}/stat") and not ended:
             ended.append(path)
             raise error
         return read(path)
 
-    monkeypatch.setattr(Path, "read_text", reading)
+    monkeypatch.setattr(Path, "read_bytes", reading)
     assert staging.owner() == expected
     assert ended
