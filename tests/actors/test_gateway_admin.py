@@ -2,7 +2,8 @@
 have.
 
 Method: the requests of mqadmin over the socket, beside OrbitMQ's own client on the same broker. The real mqadmin runs in
-tests/interop/test_mqadmin.py. Of remoting/admin.
+tests/interop/test_mqadmin.py. Of remoting/admin/brokers.py,
+remoting/admin/groups.py and remoting/admin/topics.py.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Goal: consumers that have the broker share the queues get what RocketMQ's broker would say, by pull or by pop."""
+"""Goal: consumers that have the broker share the queues get what RocketMQ's broker would say, by pull or by pop. Of
+remoting/assignments.py."""
 
 from __future__ import annotations
 

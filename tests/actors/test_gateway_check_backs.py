@@ -2,8 +2,8 @@
 asked one at a time, not more often than the setting says, and then the transaction is given up.
 
 Method: clients of the readable model that say in heartbeats for whom they produce, and answer or not. The rules are those of
-local check-backs (tests/actors/test_check_backs.py). Java's listener is asked in tests/interop/test_remote.py. Also of
-remoting/producers.py and remoting/half_message.py.
+local check-backs (tests/actors/test_check_backs.py). Java's listener is asked in tests/interop/test_remote.py. Of
+remoting/check_backs.py, remoting/producers.py and remoting/half_message.py.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 the name does.
 
 Method: the client of the readable model asks for the routes that Java's producer asks for, and sends as that does; many at
-once, to many topics. Java's producer does so in tests/interop/test_remote.py. Also of remoting/template_topic.py.
+once, to many topics. Java's producer does so in tests/interop/test_remote.py. Also of remoting/template_topic.py. Also of
+remoting/sends.py.
 """
 
 from __future__ import annotations

@@ -2,8 +2,9 @@
 takes the broker out of the routes, keeps values in the name server.
 
 Method: the requests of mqadmin over the socket, beside OrbitMQ's own client on the same broker. The real mqadmin runs in
-tests/interop/test_mqadmin_commands.py. Of remoting/admin: broker_changes.py, name_server_values.py, queue_units.py,
-properties_text.py; and of store/name_server_values.py.
+tests/interop/test_mqadmin_commands.py. Of remoting/admin/broker_changes.py,
+remoting/admin/name_server_values.py, remoting/admin/queue_units.py, remoting/admin/properties_text.py and
+store/name_server_values.py.
 """
 
 from __future__ import annotations

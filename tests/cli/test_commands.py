@@ -1,6 +1,7 @@
 """Goal: the commands do what their help says, and never answer with a traceback.
 
 Method: a real broker in the background, started and stopped by the command itself; each command is a process of its own.
+Of cli/reading.py, cli/sending.py and cli/topic.py.
 """
 
 from __future__ import annotations

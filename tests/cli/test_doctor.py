@@ -1,7 +1,8 @@
 """Goal: `orbitmq doctor` finds what keeps a broker from working, says what to change, and finds nothing where nothing is.
 
 Method: each noun (cli/doctor/) judges numbers that are given to it, at both sides of each border; the command looks at stores
-that real brokers wrote and left, and at folders where none can be.
+that real brokers wrote and left, and at folders where none can be. Of cli/doctor/command.py, cli/doctor/ports.py and
+cli/doctor/runtime.py.
 """
 
 from __future__ import annotations

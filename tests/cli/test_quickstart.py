@@ -1,5 +1,6 @@
 """Goal: the quickstart does the whole job on the real data, and damages nobody's files. Method: its parts alone, then the
-whole, with cli/quickstart/workers.py and cli/quickstart/spark_part.py."""
+whole, with cli/quickstart/workers.py and cli/quickstart/spark_part.py. Also of cli/quickstart/__main__.py and
+cli/quickstart/summary.py."""
 
 from __future__ import annotations
 

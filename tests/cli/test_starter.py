@@ -2,7 +2,8 @@
 leaves nothing.
 
 Method: the command itself, in a process that kills itself at a point of the start: when the supervisor has just been made, when
-it hears that the tree runs, in the middle of the report, and after it."""
+it hears that the tree runs, in the middle of the report, and after it. Of actors/recovery.py, client/launch.py and
+cli/tree.py."""
 
 from __future__ import annotations
 

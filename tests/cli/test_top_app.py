@@ -1,6 +1,6 @@
 """Goal: the live view shows a broker as it is, obeys its keys, and outlives the broker. Method: the application
 (cli/top/app.py: Top, and each Listing) under textual's pilot, over looks made by hand and over a small broker, and
-`orbitmq top` itself without what it needs."""
+`orbitmq top` itself without what it needs. Also of cli/top/command.py and cli/top/listing.py."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Goal: a client outlives forks and the coordinator's death, and is told when the broker is gone. Method: real trees; bare
-sessions instead of producers and consumers. Also of client/attachment.py and
-client/opened_session.py."""
+sessions instead of producers and consumers. Of client/client.py, client/attachment.py
+and client/opened_session.py."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Named producers: what was on its way when the broker died is sent again, and stored once. Against real trees, which die."""
+"""Named producers: what was on its way when the broker died is sent again, and stored once. Against real trees, which die.
+Of client/committed.py."""
 
 from __future__ import annotations
 

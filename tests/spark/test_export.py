@@ -1,5 +1,5 @@
 """Goal: Parquet holds what the topics hold, as Spark and Arrow read it, and the command reports what it did. Method: exports of
-stores made by hand, with Spark, are read back."""
+stores made by hand, with Spark, are read back. Of cli/export.py."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """Goal: DataFrames become messages, in batches and in streams, with every column; what cannot be sent is refused when the query
-is planned. Method: a broker and a Spark session; what was written is read from the log."""
+is planned. Method: a broker and a Spark session; what was written is read from the log. Of spark/sink/writer.py."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Of store/recovery/recover.py.
+"""Of store/recovery/recover.py and store/recovery/log_cut.py.
 
 Goal: after any end of the last life, the store holds every good record, no other byte, and everything else agrees with it.
 
