@@ -1,6 +1,6 @@
-"""Goal: scripts/setup tells uv of the index that pip uses, and leaves uv alone where somebody has configured one of them.
-Method: the script in a checkout whose interpreter writes down what it is asked to install, and asks the real one for all
-else."""
+"""Goal: scripts/setup tells uv of the index that pip uses, and leaves uv alone where somebody has configured one of them. The
+script and setup.py say why if OrbitMQ cannot be used on a machine. Method: the script in a checkout whose interpreter writes
+down what it is asked to install, and asks the real one for all else; or with stand-ins for the programs of another machine."""
 
 from __future__ import annotations
 
@@ -171,3 +171,62 @@ def test_an_interpreter_that_is_none(checkout: Checkout) -> None:
     why = "PYTHON is 'nopython', which is no Python of 3.11 or newer here; name another, or leave it out"
     assert done.stdout == f"setup: {why}\n"
     assert not (checkout.root / ".venv").exists()
+
+
+# A Python that believes to be of another version.
+OLD_PYTHON = f"""#!/bin/bash
+exec {sys.executable} -c "import sys; sys.version_info = (3, 9, 2); exec(sys.argv[1])" "$2"
+"""
+TOOLS = ("bash", "dirname", "env", "flock", "tr", "uname")
+
+
+def refused(checkout: Checkout, **programs: str) -> str:
+    """What the script says where there are only these programs, and what every system has."""
+    found = checkout.root / "bin"
+    shutil.rmtree(found)
+    found.mkdir()
+    for name in TOOLS:
+        (found / name).symlink_to(shutil.which(name) or name)
+    for name, text in {"id": "#!/bin/bash\necho 1000\n", "java": "#!/bin/bash\n", **programs}.items():
+        (found / name).unlink(missing_ok=True)
+        (found / name).write_text(text)
+        (found / name).chmod(0o755)
+    script = checkout.root / "scripts" / "setup"
+    script.write_text(script.read_text().replace("/usr/bin/python3\n", f"{found}/no-python\n"))
+    done = script_run([str(script)], {"PATH": str(found), "HOME": str(checkout.root / "home"), "CC": "bash"})
+    assert done.returncode == 1, done.stdout
+    assert not (checkout.root / ".venv").exists()
+    return done.stdout
+
+
+def test_another_system(checkout: Checkout) -> None:
+    """It is named before anything else is looked at."""
+    assert refused(checkout, uname="#!/bin/bash\necho Darwin\n") == "setup: OrbitMQ needs Linux; this is Darwin\n"
+
+
+def test_a_python_that_is_too_old(checkout: Checkout) -> None:
+    said = refused(checkout, python3=OLD_PYTHON)
+    assert said == "setup: python3 is 3.9; OrbitMQ needs 3.11 or newer; name another with PYTHON=...\n"
+
+
+def test_a_python_that_is_too_old_after_debian_was_asked(checkout: Checkout) -> None:
+    """As root: what Debian has is no newer."""
+    debian = {"id": "#!/bin/bash\necho 0\n", "apt-get": "#!/bin/bash\n", "flock": "#!/bin/bash\n"}
+    said = refused(checkout, python3=OLD_PYTHON, **debian)
+    first, last = said.splitlines()
+    assert first.startswith("setup: installing from Debian: python3 ")
+    assert last == "setup: python3 is 3.9; OrbitMQ needs 3.11 or newer; name another with PYTHON=..."
+
+
+def test_no_python_at_all(checkout: Checkout) -> None:
+    assert refused(checkout).startswith("setup: not installed: python3 python3-venv python3-dev")
+
+
+def test_the_core_is_not_built_on_another_system() -> None:
+    """Of setup.py, which pip runs."""
+    run = "import runpy, sys, setuptools.command.build_ext; sys.platform = 'darwin'; runpy.run_path('setup.py')"
+    ask = [sys.executable, "-c", run]
+    done = subprocess.run(ask, cwd=ROOT, capture_output=True, text=True, check=False, timeout=WATCHDOG_S)
+    assert done.returncode == 1
+    why = "it needs Linux, for its futexes, sealed memory files and pidfds"
+    assert done.stderr == f"orbitmq cannot be built on darwin: {why}\n"
