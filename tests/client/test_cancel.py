@@ -1,8 +1,7 @@
 """Goal: a delayed message that was cancelled never comes, and a handle that does not name one cancels nothing. Method: a real
 broker; a message that comes at the same time and was stored later shows that the cancelled one would have come before it. If
 the machine is too slow for a time, a later one is tried (client/cancel.py, the Targets of client/cancel_target.py,
-DelayAdministration). Also of
-client/delay_administration.py."""
+DelayAdministration). Also of client/delay_administration.py."""
 
 from __future__ import annotations
 
