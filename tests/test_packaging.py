@@ -126,6 +126,16 @@ def test_every_package_that_is_required_is_imported() -> None:
     assert not MODULES.keys() - required, "no longer required"
 
 
+def test_the_page_lists_the_extras() -> None:
+    """Each with its packages, in any order."""
+    rows = re.findall(r"^\| `(\w+)` \|.*\| ([^|]+) \|$", (ROOT / "docs" / "install.md").read_text(), re.MULTILINE)
+    listed = {name: re.findall(r"`([^`]+)`", packages) for name, packages in rows}
+    assert len(listed) == len(rows)
+    assert {name: sorted(packages) for name, packages in listed.items()} == {
+        name: sorted(packages) for name, packages in extras().items()
+    }
+
+
 def environment(folder: Path, installed: Path) -> str:
     """The interpreter of a new environment that holds the wheel, and of ours everything but the checkout."""
     venv.create(folder, symlinks=True)
