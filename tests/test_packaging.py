@@ -11,6 +11,7 @@ import sys
 import sysconfig
 import tomllib
 import venv
+from email.parser import HeaderParser
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,14 @@ with orbitmq.Broker(sys.argv[2]) as broker:
     broker.producer().send("orders", b"out of the box")
     print(bytes(broker.consumer(topics=["orders"]).poll(timeout=30)).decode())
 """
+
+PYTHONS = [
+    "Programming Language :: Python :: 3",
+    "Programming Language :: Python :: 3.11",
+    "Programming Language :: Python :: 3.12",
+    "Programming Language :: Python :: 3.13",
+    "Programming Language :: Python :: Implementation :: CPython",
+]
 
 # Packages whose module has another name.
 MODULES = {"pyyaml": "yaml", "opentelemetry-api": "opentelemetry", "prometheus-client": "prometheus_client"}
@@ -95,7 +104,14 @@ def test_wheel_from_the_source_distribution_works(installed: Path, tmp_path: Pat
     """Method: the wheel is used from a folder of its own, and without its extras the command says what is missing."""
     assert (installed / "orbitmq" / "py.typed").is_file()
     [metadata] = installed.glob("orbitmq-*.dist-info/METADATA")
-    assert "License-Expression: Apache-2.0" in metadata.read_text()
+    told = HeaderParser().parsestr(metadata.read_text())
+    assert told["License-Expression"] == "Apache-2.0"
+    assert told["Author"] == "OrbitMQ contributors" and told["Author-email"] is None
+    assert told["Requires-Python"] == ">=3.11"
+    classifiers = told.get_all("Classifier", [])
+    assert [each for each in classifiers if each.startswith("Programming Language :: Python")] == PYTHONS
+    assert [each for each in classifiers if each.startswith("Operating System")] == ["Operating System :: POSIX :: Linux"]
+    assert not [name for name in told if name.lower() in ("home-page", "download-url", "project-url")], "there is no such page"
     assert (metadata.parent / "licenses" / "LICENSE").is_file()
     used = run("-c", USE, str(installed), str(tmp_path / "store"), where=tmp_path, path=str(installed))
     assert used.stdout == "out of the box\n"
