@@ -26,8 +26,8 @@ class Broker(Client):
     """Starts a whole broker on the store at `path`, and has all methods of Client. Other processes connect to `name`.
 
     It is the same tree of processes that `orbitmq up` starts. What they say goes to this program's logging, below the logger
-    "orbitmq.broker". The broker ends when this process ends, however that happens. A forked
-    child may use the object as a client; only the process that made it stops the broker.
+    "orbitmq.broker". The broker ends when this process ends, however that happens. A forked child may use the
+    object as a client; only the process that made it stops the broker.
 
     Args:
         path: root folder of the store; it is made if it does not exist.

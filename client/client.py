@@ -290,7 +290,8 @@ class Client(
         return Decorator(partial(self.worker, *group_and_topics, **settings))
 
     def message(self, message_id: str) -> Message:
-        """The message with this id, as it stands in receipts and messages. A message can be found from its receipt on.
+        """The message with this id, which receipts and messages show. A message can be found as soon as its sender has
+        the receipt.
 
         Raises: UsageError: this is not an id, or no message has it (any more). CorruptRecord: the message is damaged.
             TimedOut: reput is behind the log's end. BrokerNotRunning, BrokerStopped.
@@ -301,7 +302,7 @@ class Client(
             return message_by_id(self._connection.caught_up(doing), message_id)
 
     def find(self, topic: str, key: str, *, begin_ms: int = 0, end_ms: int | None = None, most: int = 32) -> list[Message]:
-        """Messages of the topic with this key, newest first, with all that were acknowledged before.
+        """The topic's messages with this key, newest first. Every message acknowledged before the call is found.
 
         Args:
             begin_ms, end_ms: range of their store times, milliseconds since the epoch, both included; None: no limit.
@@ -333,7 +334,8 @@ class Client(
 
     def close(self) -> None:
         """Closes the producers, consumers and workers made from this client, also those that other threads are making now, and
-        then the connection: each of them, whatever another one raises. Closing it again does nothing."""
+        then the connection. If closing one of them raises, the others are closed all the same. Closing it again does
+        nothing."""
         # set first: then either this call sees an object made meanwhile, or its maker sees that the client is closed
         self._closed = True
         with ExitStack() as stack:

@@ -35,11 +35,11 @@ class ProducerSettings:
             way; None: the client's. Messages that were on their way when the broker went still end in PerhapsStored, unless
             the producer has a name.
         name: makes it a named producer: each message gets an id, and what was on its way when the broker went is sent again to
-            the next one, and stored once (docs/idempotent-producers.md). It stands in the ids; 1 to 128 bytes. If neither the
-            producer nor the client says how long to wait, a named producer waits for `timeout`.
+            the next one, and stored once (docs/idempotent-producers.md). The ids contain the name, which has 1 to 128 bytes. If
+            neither the producer nor the client says how long to wait, a named producer waits for `timeout`.
         group: name of the producer group, for transactions: its members know how they end (docs/transactions.md).
-        check: a function that is asked how a transaction of the group ends that nobody has ended, whoever has begun it: it gets
-            an OpenTransaction and returns "commit", "rollback", or None for not known yet. A thread calls it.
+        check: a function that decides how an open transaction of the group ends, whichever process began it. It gets an
+            OpenTransaction and returns "commit", "rollback", or None for not known yet. A thread calls it.
 
     Raises: SettingError; GroupNameError; BrokerNotRunning; Full: no session could be opened.
     """

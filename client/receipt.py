@@ -48,10 +48,8 @@ class Receipts(Sequence[Receipt]):
     """The receipts of a batch, in the order of its bodies; each is made when it is asked for.
 
     Asking for the receipt of a refused message raises the reason. `raw` is the underlying table, for programs that want all
-    receipts at once
-    (`numpy.frombuffer`): 32 bytes a message (u64 physical offset, u64 queue offset, u32 size, u32 queue, u32 code, u32 detail;
-    code 1 is "appended", 12 "stored
-    before under the same id"), in native byte order.
+    receipts at once (`numpy.frombuffer`): 32 bytes a message (u64 physical offset, u64 queue offset, u32 size, u32 queue, u32
+    code, u32 detail; code 1 is "appended", 12 "stored before under the same id"), in native byte order.
     """
 
     __slots__ = ("_batch", "_count")

@@ -1,6 +1,5 @@
-"""What a running broker looks like: everything that `orbitmq status` shows, as records. Positions and counters are read while
-the broker
-runs: they are fresh, and not one consistent whole."""
+"""What a running broker looks like: everything that `orbitmq status` shows, as records. Positions and counters are
+read while the broker runs: they are fresh, and not one consistent whole."""
 
 from __future__ import annotations
 

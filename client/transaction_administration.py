@@ -1,4 +1,4 @@
-"""What a client can do about transactions that have not ended, whoever has begun them."""
+"""What a client can do about transactions that have not ended, whichever process began them."""
 
 from __future__ import annotations
 
@@ -82,8 +82,9 @@ class TransactionAdministration:
         self._settle("roll back", ROLLBACK, transaction, durability, timeout)
 
     def check_transactions(self, group: str, check: Check) -> TransactionChecker:
-        """Has a thread ask `check` how transactions of this producer group end that nobody has ended, whoever has begun them,
-        as the `check` of a producer is asked: for a process that has no producer, or only checks (docs/transactions.md).
+        """Has a thread ask `check` how each open transaction of this producer group ends, whichever process began it. The
+        `check` of a producer is asked in the same way. This call is for a process that has no producer, or only checks
+        (docs/transactions.md).
 
         Args:
             check: gets an OpenTransaction and returns "commit", "rollback", or None for not known yet.

@@ -1,7 +1,7 @@
 """Finds the processes that hold a lock on a file, as far as the kernel reports them.
 
 /proc/locks lists every lock with device and inode of its file, and everybody may read it. But it names no process for an
-open-file- description lock, and leaves out locks from another pid namespace. /proc/<pid>/fdinfo shows which descriptor such a
+open-file-description lock, and leaves out locks from another pid namespace. /proc/<pid>/fdinfo shows which descriptor such a
 lock belongs to, for the processes that this user may inspect: its own, or all of them for root.
 """
 

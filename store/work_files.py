@@ -3,8 +3,8 @@ coordinator makes them, the dispatcher writes them, and both the coordinator and
 
 The floor is the group's offset, so it is written to consumerOffset.json from time to time; `told` is the newest floor that the
 file is certain to have had. If an offset there lies between the two, it is only behind. If it is lower, somebody else has set
-the group back, and
-if it is higher, somebody else has consumed, or the machine was started again: then the offset counts, and not the file."""
+the group back, and if it is higher, somebody else has consumed, or the machine was started again: then the offset counts, and
+not the file."""
 
 from __future__ import annotations
 

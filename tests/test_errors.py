@@ -1,5 +1,5 @@
-"""Goal: docs/errors.md, and the tree at the head of orbitmq/errors.py, tell of every error, and of no other. Method: both are
-read, and compared with the classes. And: errors carry what they say as attributes, in every process."""
+"""Goal: docs/errors.md, and the tree at the head of orbitmq/errors/__init__.py, tell of every error, and of no other. Method:
+both are read, and compared with the classes. And: errors carry what they say as attributes, in every process."""
 
 from __future__ import annotations
 
