@@ -8,7 +8,7 @@
 
 static const struct slice NO_ID = {NULL, 0};
 static const char TOO_LONG[] = "a message of the batch has properties longer than 32,767 bytes";
-static const char NOT_IN_A_BATCH[] = "a message of the batch has a property that asks for what a batch cannot be";
+static const char NOT_IN_A_BATCH[] = "a message of the batch has a property that no message of a batch may have";
 
 static bool asks_for_more(const struct gateway_wanted *wanted, const struct gateway_wishes *wishes)
 {

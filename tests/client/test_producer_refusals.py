@@ -124,7 +124,7 @@ def test_numbers_that_no_word_holds(producer: Producer) -> None:
     """Goal: as for other values that are too large, the error says which argument, or the value means for ever."""
     huge = 10**400
     for flag in (huge, -huge):
-        with pytest.raises(SettingError, match="it passes 32 bits"):
+        with pytest.raises(SettingError, match="it does not fit in 32 bits"):
             producer.send("orders", b"", flag=flag)
     with pytest.raises(SettingError, match="it is not a number of seconds from 0"):
         producer.send("orders", b"", timeout=-huge)

@@ -37,7 +37,7 @@ struct link *link_open(PyObject *handle)
     };
     if (!session || !control || !topics || !wake || slot >= SESSIONS_MAX || window == 0 || window > SESSION_WINDOW_MAX ||
         (window & (window - 1)) || !ring_capacity_good(sq_capacity) || size < session_size(&shape))
-        return py_raise("ProtocolError", NULL, NULL, "could not use session %u: its shape is none of a producer's",
+        return py_raise("ProtocolError", NULL, NULL, "could not use session %u: its layout is not that of a producer's session",
                           shape.slot);
 
     struct link *link = PyMem_Calloc(1, sizeof *link);

@@ -266,7 +266,8 @@ int parse_queue(PyObject *value, int64_t *queue)
     }
     if (number < 0 || number > UINT32_MAX) {
         py_raise("UnknownQueue", "queues are numbered from 0 || leave out {queue} for one after another",
-                   Py_BuildValue("{s:O}", "queue", value), "could not send to queue %R: no topic has it", value);
+                   Py_BuildValue("{s:O}", "queue", value),
+                   "could not send to queue %R: no topic has a queue of this number", value);
         return -1;
     }
     *queue = number;
@@ -282,7 +283,8 @@ static int parse_flag(PyObject *value, uint32_t *flag)
     if (odd)
         PyErr_Clear();
     if (odd || number < INT32_MIN || number > (long long)UINT32_MAX) {
-        py_raise("SettingError", NULL, Py_BuildValue("{s:s,s:O}", "setting", "flag", "value", value), "could not use flag %R: it passes 32 bits", value);
+        py_raise("SettingError", NULL, Py_BuildValue("{s:s,s:O}", "setting", "flag", "value", value),
+                   "could not use flag %R: it does not fit in 32 bits", value);
         return -1;
     }
     *flag = (uint32_t)number;

@@ -68,7 +68,7 @@ int disk_wait(const struct on_disk *wish, uint64_t timeout_ns, uint64_t deadline
         case PRODUCER_ERROR:
             return -1;
         case PRODUCER_TIMEOUT:
-            verdict_timeout(wish->topic, timeout_ns, "could not see on disk what was sent to");
+            verdict_timeout(wish->topic, timeout_ns, "could not confirm that a message is on disk, sent to");
             return -1;
         default:
             break;

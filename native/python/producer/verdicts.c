@@ -105,10 +105,12 @@ static PyObject *rejected(Producer *producer, PyObject *topic, const struct comp
     case VERDICT_DEDUP_FULL:
         return py_raise("Full", "wait until some are older than {dedup_window_s of broker} || raise {dedup_ids of broker}",
                         Py_BuildValue("{s:O,s:s,s:I}", "topic", topic, "limit", "dedup_ids", "size", verdict->detail),
-                        "could not send to topic %R: the broker remembers %u ids already, its most", topic, verdict->detail);
+                        "could not send to topic %R: the broker already remembers %u ids, the most that it may", topic,
+                        verdict->detail);
     case VERDICT_BATCH_DIFFERS:
         return py_raise("UsageError", "use an id for one batch only", Py_BuildValue("{s:I}", "value", verdict->detail),
-                        "could not send an atomic batch: what was stored under its id is another one, of %u messages", verdict->detail);
+                        "could not send an atomic batch: a different batch, of %u messages, is stored under its id",
+                        verdict->detail);
     case VERDICT_BATCH_REFUSED:
         return py_raise("BatchRefused", NULL, Py_BuildValue("{s:O,s:I}", "topic", topic, "index", verdict->detail),
                           "could not send to topic %R: message %u of the same atomic batch was refused, so none of them is stored", topic,
@@ -134,7 +136,8 @@ static PyObject *rejected(Producer *producer, PyObject *topic, const struct comp
         return py_raise("StoreFailed", NOT_ON_DISK_HINT,
                           Py_BuildValue("{s:O,s:I,s:K}", "topic", topic, "errno", verdict->detail, "physical_offset",
                                         (unsigned long long)verdict->physical_offset),
-                          "could not see a message to topic %R on the disk: it was appended, and then a sync of the log failed (%s)",
+                          "could not confirm that a message to topic %R is on disk: it was appended, but the sync of "
+                          "the log failed (%s)",
                           topic, strerror((int)verdict->detail));
     case VERDICT_READ_ONLY: {
         const bool damaged = producer->link && producer->link->sender.control->settings.read_only == READ_ONLY_DAMAGED;
@@ -164,11 +167,14 @@ static PyObject *rejected(Producer *producer, PyObject *topic, const struct comp
         return py_raise("Fenced", NULL, Py_BuildValue("{}"),
                           verdict->detail == UINT32_MAX
                               ? "could not commit offsets with an atomic batch: the consumer is no member of its group any more, so nothing is stored"
-                              : "could not commit offsets with an atomic batch: the group is not where this consumer began, so nothing is stored");
+                              : "could not commit offsets with an atomic batch: the group was moved since this consumer began, "
+                                "so nothing is stored");
     case VERDICT_COMMITS_FULL:
         return py_raise("Full", "commit the offsets of fewer groups and queues with atomic batches",
                           Py_BuildValue("{s:s,s:I}", "limit", "commits", "size", verdict->detail),
-                          "could not commit offsets with an atomic batch: the broker keeps those of %u queues of groups, its most", verdict->detail);
+                          "could not commit offsets with an atomic batch: the broker already keeps those of %u queues of groups, "
+                          "the most that it may",
+                          verdict->detail);
     case VERDICT_HALVES_FULL:
         return py_raise("Full", "end the oldest transaction first; `orbitmq transactions` lists those that have not ended",
                           Py_BuildValue("{s:O,s:I,s:s}", "topic", topic, "most", verdict->detail, "limit", "transactions"),
