@@ -66,7 +66,8 @@ def most_or_all(value: object, doing: str) -> int | None:
         return None
     number = whole(value, doing, "most")
     if number < 1:
-        raise SettingError(f"could not {doing} , at most {number} of them: 1 is the least", setting="most", value=number)
+        text = f"could not {doing} with most={number}: the number must be at least 1"
+        raise SettingError(text, setting="most", value=number)
     return number
 
 

@@ -55,7 +55,8 @@ def selected(columns: Several[str] | None) -> list[str]:
     not_one_text(columns, "read columns", "columns")
     for name in columns or ():
         if name not in COLUMNS:
-            raise SettingError(f"could not read column {name!r}: there are {', '.join(COLUMNS)}", setting="columns", value=name)
+            text = f"could not read column {name!r}: there is no such column; the columns are {', '.join(COLUMNS)}"
+            raise SettingError(text, setting="columns", value=name)
     return [name for name in COLUMNS if name in (USUAL if columns is None else columns)]
 
 

@@ -176,7 +176,8 @@ class Connection:
                         raise _in_vain(error, wait) from None
                 absence.pause(left)
                 if absence.over:
-                    text = f"could not wait for the broker {self.name!r}: what waited for it was closed"
+                    why = "the client, producer, consumer or worker was closed meanwhile"
+                    text = f"could not wait for the broker {self.name!r}: {why}"
                     raise Closed(text, hint="connect again")
 
     def close(self) -> None:

@@ -278,7 +278,8 @@ class Consumer(Positions):
         """Returns what `take` gives as soon as it gives something, or when the time is over. The reader may change
         meanwhile."""
         if most < 1:
-            raise SettingError(f"could not take {most} messages: 1 is the least", setting="max_messages", value=most)
+            text = f"could not take {most} messages: the number must be at least 1"
+            raise SettingError(text, setting="max_messages", value=most)
         deadline = argument.deadline(timeout, "wait for messages")
         while True:
             if self._stale and not self._reattach(deadline):

@@ -64,7 +64,7 @@ def messages_by_key(
     Raises: SettingError: most is below 1. TopicNameError, UnknownTopic, NoPermission. CorruptRecord: one of them is damaged.
     """
     if most < 1:
-        raise SettingError(f"could not find {most} messages: 1 is the least", setting="most", value=most)
+        raise SettingError(f"could not find {most} messages: the number must be at least 1", setting="most", value=most)
     check_topic_name(topic)
     look_up(attached.topics_address, topic, "search")
     last_ms = TIME_END if end_ms is None else end_ms

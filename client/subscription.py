@@ -22,7 +22,8 @@ _AROUND = bytes(range(33)).decode()  # characters that RocketMQ strips from a ta
 def check_bytes(max_bytes: int) -> None:
     """Raises: SettingError: not positive."""
     if max_bytes < 1:
-        raise SettingError(f"could not take {max_bytes} bytes at once: 1 is the least", setting="max_bytes", value=max_bytes)
+        text = f"could not take {max_bytes} bytes at once: the number must be at least 1"
+        raise SettingError(text, setting="max_bytes", value=max_bytes)
 
 
 def look_up(topics_address: int, name: str, doing: str = "consume") -> Topic:
@@ -47,7 +48,7 @@ def topic_names(topics: Several[str]) -> tuple[str, ...]:
     names = tuple(topics)
     if not names:
         hint = 'write topics=["NAME"]'
-        raise SettingError("could not make a consumer of no topics", hint=hint, setting="topics", value=topics)
+        raise SettingError("could not make a consumer: the list of topics is empty", hint=hint, setting="topics", value=topics)
     for name in names:
         check_topic_name(name)
     return tuple(dict.fromkeys(names))

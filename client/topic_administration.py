@@ -69,7 +69,8 @@ class TopicAdministration:
             _, found = self._found(name, "grow")
             queues = whole(queues, f"grow the topic {name!r}", "queues")
             if 1 <= queues < found.queues:
-                text = f"could not grow the topic {name!r} to {queues} queues: it has {found.queues}, and never loses any"
+                why = f"it has {found.queues} queues, and a topic never loses queues"
+                text = f"could not grow the topic {name!r} to {queues} queues: {why}"
                 raise TopicExists(text, topic=name, queues=found.queues, perm=found.perm)
             return TopicInfo.of(Topic(**self._connection.ask("create_topic", name=name, queues=queues)))
 

@@ -39,7 +39,7 @@ class Whereabouts(ABC):
 
     def refused(self) -> NoPermission:
         return NoPermission(
-            f"cannot connect to the broker {self.name!r}, its control socket is not for uid {os.geteuid()}",
+            f"cannot connect to the broker {self.name!r}: uid {os.geteuid()} may not use its control socket",
             hint=runtime.ASK_OPERATOR,
             broker=self.name,
         )
@@ -110,7 +110,7 @@ def whereabouts(name: str | None, store: str | os.PathLike[str] | None) -> Where
     if name is None:
         return ByStore(store)
     raise SettingError(
-        f"cannot connect to the broker {name!r} of the store {str(store)!r}: one of the two finds it",
+        f"cannot connect to the broker {name!r} of the store {str(store)!r}: give either the name or the store, not both",
         hint=hint("leave out {name} || leave out {store}"),
         setting="store",
         value=str(store),

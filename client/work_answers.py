@@ -96,7 +96,8 @@ class Answers:
 
     def late(self, group: str, timeout: float | None) -> TimedOut:
         left = self.target - self.applied()
-        text = f"could not see all answers of the group {group!r} applied: {left} are not, after {timeout:g} s"
+        why = f"{left} are not applied after {timeout:g} s"
+        text = f"could not wait until all answers of the group {group!r} are applied: {why}"
         again = "call settled() again, which is safe; look with `orbitmq status` whether the dispatcher runs"
         return TimedOut(text, hint=again, timeout=timeout)
 

@@ -38,10 +38,10 @@ class Refusals:
         self._more = False
         if more:
             raise JobLost(
-                f"could not say which jobs of the group {group!r} were lost: they are more than the last {len(last):,}",
-                hint=hint(
-                    "look after each batch of answers || raise {visibility of worker}, if the work takes so long"
-                ).assuring("do not repeat this call"),
+                f"could not list all lost jobs of the group {group!r}: only the last {len(last):,} are kept",
+                hint=hint("call settled() after each batch || raise {visibility of worker}, if jobs take long").assuring(
+                    "do not repeat this call"
+                ),
                 ids=[each.message.id for each in last],
             )
         return last

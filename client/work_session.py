@@ -96,7 +96,7 @@ class WorkSession(Shown):
             CorruptRecord: a message cannot be read; it is handed out again after `visibility` seconds.
         """
         if most < 1:
-            raise SettingError(f"could not take {most} messages: 1 is the least", setting="most", value=most)
+            raise SettingError(f"could not take {most} messages: the number must be at least 1", setting="most", value=most)
         deadline = argument.deadline(timeout, "take messages")
         while True:
             try:

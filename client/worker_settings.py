@@ -88,7 +88,7 @@ class WorkerSettings:
             text = f"could not start at {self.start!r}: it is 'earliest' or 'latest'"
             raise SettingError(text, setting="start", value=self.start)
         if self.concurrency > self.in_hand:
-            text = f"could not work on {self.concurrency} jobs at once: a worker has at most {self.in_hand} in hand"
+            text = f"could not work on {self.concurrency} jobs at once: the worker may have only {self.in_hand} in hand"
             more = hint("raise {in_hand} || lower {concurrency}")
             raise SettingError(text, hint=more, setting="concurrency", value=self.concurrency, limit=self.in_hand)
 

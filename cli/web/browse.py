@@ -61,10 +61,10 @@ class Asked:
     def __post_init__(self) -> None:
         check_topic_name(self.topic)
         if self.direction not in ("older", "newer"):
-            text = f"could not read {self.direction!r:.40} messages: older or newer"
+            text = f"could not read with direction={self.direction!r:.40}: it must be 'older' or 'newer'"
             raise SettingError(text, setting="direction", value=self.direction)
         if not 1 <= self.most <= MOST_MAX:
-            text = f"could not show {self.most} messages: a page has 1 to {MOST_MAX}"
+            text = f"could not show {self.most} messages: a page has 1 to {MOST_MAX} messages"
             raise SettingError(text, setting="most", value=self.most)
 
 

@@ -37,7 +37,7 @@ class Changes:
     def _reset(self, place: dict[str, str], content: Content) -> Answer:
         """dry_run: only what would be done."""
         if "to" not in content:
-            raise SettingError("could not reset a group: it is not said to where", setting="to")
+            raise SettingError('could not reset a group: the field "to" is missing', setting="to")
         to, dry = content["to"], content.get("dry_run", False)
         client, topic, queue = self._link.client, content.get("topic"), content.get("queue")
         moves = client.reset_group(place["group"], to, topic=topic, queue=queue, dry_run=dry)
@@ -72,7 +72,7 @@ def _content(raw: bytes, known: set[str]) -> Content:
     except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict):
-        raise SettingError("could not change anything: what is to be done must be a JSON object", setting="content")
+        raise SettingError("could not change anything: the request must hold a JSON object", setting="content")
     if unknown := sorted(found.keys() - known):
-        raise SettingError(f"could not change anything: nobody knows {unknown[0]!r:.40}", setting=unknown[0])
+        raise SettingError(f"could not change anything: there is no field {unknown[0]!r:.40}", setting=unknown[0])
     return found

@@ -17,7 +17,7 @@ def check_names(query: Mapping[str, str], known: Set[str]) -> None:
     for name in query:
         if name not in known:
             text = f"could not use {name!r:.40}: there is no such parameter"
-            raise SettingError(text, hint=f"there are {', '.join(sorted(known))}", setting=name)
+            raise SettingError(text, hint=f"the parameters are {', '.join(sorted(known))}", setting=name)
 
 
 def number(query: Mapping[str, str], name: str) -> int | None:
@@ -38,7 +38,8 @@ def places(text: str) -> dict[int, int]:
         pair = {"queue": queue, "offset": offset}
         at = number(pair, "queue"), number(pair, "offset")
         if at[0] is None or at[1] is None:
-            raise SettingError(f"could not go on at {part!r:.40}: it is a queue and an offset", setting="places", value=part)
+            why = "it must be a queue and an offset, such as 0:17"
+            raise SettingError(f"could not go on at {part!r:.40}: {why}", setting="places", value=part)
         found[at[0]] = at[1]
     return found
 

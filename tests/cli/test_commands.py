@@ -70,7 +70,7 @@ def test_a_broker_is_found_by_its_store(broker: Path, run: Run, environment: dic
     assert "hello" in run("tail", "by-store", "--from", "earliest", "--no-follow", *where, **elsewhere).stdout
     assert "hello" in run("find", "by-store", "k", *where, **elsewhere).stdout
     assert json.loads(run("status", "--json", *where, **elsewhere).stdout)["name"] == "test"
-    failed(run("status", *where, "--name", "test"), "one of the two finds it")
+    failed(run("status", *where, "--name", "test"), "either the name or the store, not both")
     failed(run("status", "--store", str(tmp_path)), "none runs on it", code=3)
 
 

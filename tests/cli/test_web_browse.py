@@ -135,7 +135,7 @@ def test_what_is_refused(flows: Broker) -> None:
         page_of(attached, Asked("flows", tags="a ||"))
     with pytest.raises(SettingError, match="1 to 500"):
         Asked("flows", most=501)
-    with pytest.raises(SettingError, match="older or newer"):
+    with pytest.raises(SettingError, match="must be 'older' or 'newer'"):
         Asked("flows", "sideways")  # type: ignore[arg-type]
     with pytest.raises(TopicNameError):
         Asked("<script>")

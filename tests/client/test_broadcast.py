@@ -50,7 +50,7 @@ def test_every_instance_gets_every_message(broker: orbitmq.Broker) -> None:
 
 def test_an_instance_is_one_consumer(broker: orbitmq.Broker) -> None:
     with instance(broker, "one") as one:
-        with pytest.raises(GroupInUse, match=f"'one' of the broadcast group 'news': process {os.getpid()}") as refused:
+        with pytest.raises(GroupInUse, match=f"'news' as instance 'one': process {os.getpid()} has joined") as refused:
             instance(broker, "one")
         assert refused.value.pids == [os.getpid()] and one.poll(WATCHDOG_S) is not None
     with instance(broker, "one") as again:

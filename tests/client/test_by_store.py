@@ -62,7 +62,7 @@ def test_a_copy_of_a_store(tmp_path: Path) -> None:
         orbitmq.connect(store=tmp_path / "store")
     with pytest.raises(errors.BrokerNotRunning):
         orbitmq.connect(store=tmp_path / "none")
-    with pytest.raises(errors.SettingError, match="one of the two finds it"):
+    with pytest.raises(errors.SettingError, match="either the name or the store, not both"):
         orbitmq.connect("name", store=tmp_path / "store")
 
 

@@ -20,5 +20,17 @@ def test_what_cannot_be(name: str, value: Any) -> None:
     assert (caught.value.setting, caught.value.value) == (name, value)
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "told"),
+    [
+        ("removed", "keep", "with removed='keep': it must be 'skip' or 'raise'"),
+        ("batch", 0, "with batch=0: the number must be at least 1"),
+    ],
+)
+def test_the_setting_and_its_values_are_named(name: str, value: Any, told: str) -> None:
+    with pytest.raises(SettingError, match=told):
+        ConsumerSettings("g", ["t"], **{name: value})
+
+
 def test_what_can() -> None:
     assert ConsumerSettings("g", ["t"], start="latest", batch=1, removed="raise").batch == 1

@@ -100,7 +100,7 @@ def test_what_was_cancelled_is_not_listed(broker: orbitmq.Broker, monkeypatch: p
 
 
 def test_refusals(broker: orbitmq.Broker) -> None:
-    with pytest.raises(SettingError, match="1 is the least"):
+    with pytest.raises(SettingError, match="must be at least 1"):
         broker.delayed(most=0)
     with pytest.raises(TopicNameError):
         broker.delayed("a b")
