@@ -36,9 +36,10 @@ def restore(tree: Tree, writer: Any) -> None:
             group_commits.store(tree.settings.layout, known)
         if known.next < bounds.minimum:
             events.warn(
-                f"cannot know where some groups are: retention has removed {bounds.minimum - known.next:,} of their "
-                f"records, and the note of them, {tree.settings.layout.group_commits}, is missing, damaged or old; groups "
-                "that only they name begin as new ones",
+                "cannot know which offsets some groups have committed: retention has removed "
+                f"{bounds.minimum - known.next:,} of their records, and the note of them, "
+                f"{tree.settings.layout.group_commits}, is missing, damaged or old; groups that only these records name begin "
+                "as new ones",
             )
         at = max(known.next, bounds.minimum)
         lib.writer_commits_begin(writer, at, words, len(known.entries) // ENTRY_WORDS)

@@ -95,7 +95,7 @@ class GroupConfigs:
         another user's; Full: as admit; SettingError; OSError: the file does not say so, and nothing has changed."""
         for setting, value in settings.items():
             if type(value) is not SHAPES.get(setting) or not 0 <= value < 1 << 31:
-                why = "it is no setting of a group, or no value of it"
+                why = "groups have no such setting, or it cannot have this value"
                 text = f"cannot give the group {name!r} the {setting} {value!r:.64}: {why}"
                 raise SettingError(text, name=setting, value=value)
         if name not in self._configs:

@@ -444,7 +444,7 @@ class GroupRegistry:
                 self._moving.discard(group.name)
                 return group.index
         raise Full(
-            f"cannot begin another group, {GROUPS_MAX} have members now",
+            f"cannot begin another group: {GROUPS_MAX} groups have members now, the most that the broker can serve",
             hint="close consumers that are not needed",
             limit="groups",
         )

@@ -207,8 +207,8 @@ def instance_in_use(name: str, pid: int) -> GroupInUse:
     """The error for a second consumer that is "<group>@<instance>"."""
     broadcast, _, instance = name.partition("@")
     return GroupInUse(
-        f"cannot be the instance {instance!r} of the broadcast group {broadcast!r}: process {pid} is it",
-        hint="give each instance a name of its own; or close the other one first",
+        f"cannot join the broadcast group {broadcast!r} as instance {instance!r}: process {pid} has joined under this name",
+        hint="give each instance a name of its own, or close the consumer of that process first",
         group=name,
         members=1,
         pids=[pid],

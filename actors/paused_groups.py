@@ -38,7 +38,7 @@ class PausedGroups:
             self._file.look()
         except StoreFailed as error:
             if self._trouble != (trouble := str(error)):
-                self._say(f"cannot read which groups are paused: {trouble}; those that were still are")
+                self._say(f"cannot read which groups are paused: {trouble}; the groups that were paused stay paused")
             self._trouble = trouble
             return
         self._trouble = ""

@@ -49,8 +49,8 @@ class Reput(CoreActor):
         topic, queue = self._missing()
         if not possible(topic, queue):
             self._complaints.say(
-                f"the record at physical offset {self._position:,} names queue {queue:,} of topic {topic!r}, which cannot be; "
-                "it stays in the log, and no queue leads to it"
+                f"the record at physical offset {self._position:,} names queue {queue:,} of topic {topic!r}, which cannot "
+                "exist; it stays in the log, and no queue leads to it"
             )
             lib.reput_pass(self.handle)
             return

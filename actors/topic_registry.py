@@ -299,7 +299,7 @@ class TopicRegistry(TopicTable):
         name = config.name
         if not self.purges.begin_again(name):
             raise Full(
-                f"cannot make the topic {name!r} again yet: reput has not passed the messages of the deleted one",
+                f"cannot make the topic {name!r} again yet: reput has not passed the messages of the deleted topic",
                 hint="try again, which is safe; if it lasts, orbitmq status shows why reput does not go on",
                 limit="reput",
                 topic=name,

@@ -194,7 +194,7 @@ class WorkRegistry:
                 text = f"cannot work in the group {name!r} with {setting} {value!r}: it is neither True nor False"
                 raise SettingError(text, name=setting, value=value)
         if key_ordered and queue_ordered:
-            text = f"cannot work in the group {name!r} with key_ordered and queue_ordered True: it has one order"
+            text = f"cannot work in the group {name!r} with both key_ordered and queue_ordered: a group has only one order"
             raise SettingError(text, name="queue_ordered", value=queue_ordered)
         group = self._plan.get(name)
         if group is None or (group.key_ordered, group.queue_ordered) == (key_ordered, queue_ordered):

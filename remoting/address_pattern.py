@@ -61,7 +61,7 @@ def _pair(part: str, text: str, base: int) -> tuple[int, int]:
     low = _number(first, text, base)
     high = _number(second, text, base) if dash else low
     if low > high:
-        raise ValueError(f"{text!r:.60} is no address: {part} goes downwards")
+        raise ValueError(f"{text!r:.60} is no address: the range {part} begins above its end")
     return low, high
 
 

@@ -210,7 +210,7 @@ class _Copy:
             if same:
                 return
         raise StoreFailed(
-            f"cannot back up {self.source.root}: in each of {_MOMENTS:,} tries somebody deleted or purged one",
+            f"cannot back up {self.source.root}: a topic was deleted or purged during each of {_MOMENTS:,} tries",
             hint="back it up again, which is safe, when topics are deleted less often",
             path=str(self.source.root),
         )

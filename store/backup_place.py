@@ -133,7 +133,7 @@ def _begin(image: StoreLayout) -> None:
         )
         if not known:
             raise StoreUnsupported(
-                f"cannot make a backup in {image.root}: it exists, and is none that was left unfinished",
+                f"cannot make a backup in {image.root}: it exists, and is not an unfinished backup",
                 hint="move it elsewhere",
                 path=str(image.root),
             )

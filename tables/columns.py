@@ -80,12 +80,13 @@ def chosen(columns: Several[str] | None) -> tuple[str, ...]:
         return tuple(name for name in COLUMNS if name != "headers")
     names = tuple(columns)
     for position, name in enumerate(names):
-        why = "there is none" if name not in COLUMNS else "it is named twice" if name in names[:position] else None
+        why = "there is no such column" if name not in COLUMNS else "it is named twice" if name in names[:position] else None
         if why:
             hint = f"the columns are {', '.join(COLUMNS)}"
             raise SettingError(f"could not read column {name!r}: {why}", hint=hint, setting="columns", value=name)
     if not names:
-        raise SettingError("could not read no columns", hint="name one at least", setting="columns", value=columns)
+        text = "could not read: the list of columns is empty"
+        raise SettingError(text, hint="name at least one", setting="columns", value=columns)
     return names
 
 

@@ -130,8 +130,8 @@ def dataset(
     chosen = _choice(topics)
     wanted = source_columns.chosen(columns)
     if read not in (FLUSHED, APPENDED):
-        hint = f"choose {FLUSHED} or {APPENDED}"
-        raise SettingError(f"could not read what is {read!r}: there is no such state", hint=hint, setting="read", value=read)
+        text = f"could not read with read={read!r}: it must be {FLUSHED!r} or {APPENDED!r}"
+        raise SettingError(text, setting="read", value=read)
     begin_ms, end_ms = _moment_ms("start", start), _moment_ms("end", end)
     if begin_ms is not None and end_ms is not None and begin_ms > end_ms:
         text = f"could not read from {start} to {end}: the end lies before the start"
@@ -156,7 +156,8 @@ def _choice(topics: Several[str] | None) -> Choice:
         return Choice("topics", pattern=".*")
     names = tuple(dict.fromkeys(topics))
     if not names:
-        raise SettingError("could not read no topics", hint="name at least one, or give None", setting="topics", value=topics)
+        text = "could not read: the list of topics is empty"
+        raise SettingError(text, hint="name at least one, or give None", setting="topics", value=topics)
     for name in names:
         check_topic_name(name)
     return Choice("topics", names)
@@ -172,7 +173,7 @@ def _moment_ms(setting: str, moment: Moment | None) -> int | None:
         return max(0, -((_EPOCH - aware) // _MS))
     except (ValueError, AttributeError, OverflowError, TypeError):
         raise SettingError(
-            f"could not read with {setting} {moment!r}: it is no time",
+            f"could not read with {setting} {moment!r}: it is not a time",
             hint="give a datetime, or its text such as 2024-05-01T12:00:00+00:00",
             setting=setting,
             value=moment,

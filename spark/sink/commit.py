@@ -279,7 +279,7 @@ def no_topic(name: str) -> UnknownTopic:
 
 def no_permission(name: str) -> NoPermission:
     why = "give the topic a permission that lets senders write"
-    return NoPermission(f"cannot write to topic {name!r}: its permission does not let anybody", hint=why, topic=name)
+    return NoPermission(f"cannot write to topic {name!r}: its permission allows no writes", hint=why, topic=name)
 
 
 def no_queue(name: str, queue: int, queues: int, there: str) -> UnknownQueue:
@@ -372,7 +372,7 @@ def named_rows(query: Query, intent: Intent) -> Iterator[tuple[pa.RecordBatch, A
             raise _missing(path) from None
         if count != rows:
             raise StoreError(
-                f"could not store the staged rows of {path}: it has {count:,} of {rows:,}",
+                f"could not store the staged rows of {path}: it holds {count:,} of {rows:,} rows",
                 hint="run the query again, which is safe; if it happens again, look after the disk of that folder",
                 path=path,
             )
@@ -469,7 +469,7 @@ def _wait_for_disk(client: Client, target: Target) -> None:
 
     def flushed() -> bool:
         if not attachment.alive():
-            text = f"could not see all rows on the disk: the broker {client.name!r} stopped"
+            text = f"could not confirm that all rows are on disk: the broker {client.name!r} stopped"
             raise BrokerStopped(text, hint=AGAIN, broker=client.name)
         return read_positions(attachment).flushed >= end
 

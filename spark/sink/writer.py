@@ -97,7 +97,7 @@ def _checked(given: Mapping[str, str], schema: StructType, overwrite: bool) -> S
     options = sink_options.parse(given)
     if overwrite:
         raise SettingError(
-            "cannot write with mode overwrite, or output mode complete: a log only grows",
+            "cannot write with mode overwrite, or output mode complete: the messages in a log cannot be replaced",
             hint="use mode('append'), or outputMode('append')",
             option="mode",
             value="overwrite",

@@ -46,8 +46,8 @@ def unread(snapshot: Snapshot, wanted: Iterable[Slice], files: Sequence[ExportFi
 
 def _wrong(part: Slice, rows: int) -> ExportDamaged:
     return ExportDamaged(
-        f"cannot export topic {part.topic!r}, queue {part.queue}: of its {part.count:,} messages from {part.begin:,} on "
-        f"the files hold {rows:,}",
+        f"cannot export topic {part.topic!r}, queue {part.queue}: the files hold {rows:,} of its {part.count:,} messages "
+        f"(from offset {part.begin:,})",
         hint="nothing of this run is seen; export again, and look at the store with `orbitmq verify`",
         topic=part.topic,
         queue=part.queue,

@@ -104,7 +104,7 @@ def compact(out: str | Path, topics: Several[str] = (), *, progress: Progress | 
         for topic in topics:
             if topic not in state.ends:
                 raise UnknownTopic(
-                    f"cannot compact topic {topic!r}: {folder.root} has none",
+                    f"cannot compact topic {topic!r}: {folder.root} has no files of this topic",
                     hint=f"it has {topics_there(state.ends)}",
                     topic=topic,
                     topics=sorted(state.ends),

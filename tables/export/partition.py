@@ -37,15 +37,16 @@ def check_by(by: Sequence[str]) -> None:
     for position, name in enumerate(by):
         if name not in DERIVED and name not in possible():
             raise SettingError(
-                f"cannot export by {name!r}: no folders can be made of it",
+                f"cannot export by {name!r}: this is not one of the columns by which files can be put into folders",
                 hint=f"choose among {', '.join([*DERIVED, *possible()])}",
                 name="by",
                 value=name,
             )
         if name in by[:position]:
-            raise SettingError(f"cannot export by {','.join(by)}: {name} stands there twice", name="by", value=",".join(by))
+            raise SettingError(f"cannot export by {','.join(by)}: {name} is named twice", name="by", value=",".join(by))
     if not by:
-        raise SettingError("cannot export by nothing: name a column at least", hint=hint("leave out {by}"), name="by", value="")
+        text = "cannot export: the list of columns for the folders is empty"
+        raise SettingError(text, hint=hint("name at least one || leave out {by}"), name="by", value="")
 
 
 def folder(by: Sequence[str], key: Key) -> str:

@@ -145,14 +145,15 @@ def _shape(folder: ExportFolder, state: State, wish: Wish, *, free: bool) -> tup
     for name, now, was in (("by", by, last and last.by), ("columns", columns, last and last.columns)):
         if not free and now != was:
             raise ExportDiffers(
-                f"cannot export to {folder.root} with {name} {','.join(now)}: what is there has {','.join(was or ())}",
+                f"cannot export to {folder.root} with {name} {','.join(now)}: its earlier files were exported with {name} "
+                f"{','.join(was or ())}",
                 hint=hint("leave out {} || begin again with {full=True}, for all topics at once", Knob(name)),
                 path=str(folder.root),
             )
     for name in columns:
         if name not in COLUMNS:
             raise ExportDiffers(
-                f"cannot export to {folder.root}: what is there has the column {name}, which this version does not know",
+                f"cannot export to {folder.root}: its earlier files have the column {name}, which this version does not know",
                 hint=FULL_HINT,
                 path=str(folder.root),
             )

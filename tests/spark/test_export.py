@@ -152,7 +152,7 @@ def test_the_command_tells_a_mistake_in_one_line(
     assert capsys.readouterr().err.startswith("error: cannot read the store")
     assert not (tmp_path / "out").exists()
     assert command(monkeypatch, str(stored.root), str(tmp_path / "out"), "--by", "value") == 2
-    assert "no folders can be made of it" in capsys.readouterr().err
+    assert "not one of the columns by which files can be put into folders" in capsys.readouterr().err
     assert command(monkeypatch, str(stored.root)) == 2
 
 

@@ -51,7 +51,7 @@ ALL = places(range(5), range(5))
         ("timestamp -1", [], "milliseconds since the epoch are wanted"),
         ("end timestamp -1", ALL, "milliseconds since the epoch are wanted"),
         ("save mode errorifexists", None, 'cannot be written in the "ErrorIfExists" mode'),
-        ("save mode overwrite", "Save mode Overwrite not allowed", "a log only grows"),
+        ("save mode overwrite", "Save mode Overwrite not allowed", "the messages in a log cannot be replaced"),
         ("save mode ignore", "Save mode Ignore not allowed", 'cannot be written in the "Ignore" mode'),
         ("maxOffsetsPerTrigger 0", [0], "a whole number of at least 1 is wanted"),
     ],

@@ -151,7 +151,8 @@ def test_refused(spark: SparkSession, store: Path, frame: str, options: dict[str
 
 @pytest.mark.oldest_pyspark("data_source")
 @pytest.mark.parametrize(
-    ("mode", "words"), [("overwrite", "a log only grows; use mode"), ("error", "ErrorIfExists"), ("ignore", "Ignore")]
+    ("mode", "words"),
+    [("overwrite", "the messages in a log cannot be replaced; use mode"), ("error", "ErrorIfExists"), ("ignore", "Ignore")],
 )
 def test_other_modes(spark: SparkSession, store: Path, mode: str, words: str) -> None:
     frame = spark.range(2).selectExpr("cast(id as string) value")

@@ -31,7 +31,7 @@ def test_an_empty_folder_is_taken(stored: Stored, tmp_path: Path) -> None:
         ("file", "is no backup"),
         ("missing/backup", "there is no folder"),
         ("backup.partial", "are for backups that are being made"),
-        ("taken", "is none that was left unfinished"),
+        ("taken", "is not an unfinished backup"),
     ],
 )
 def test_refused(tmp_path: Path, stored: Stored, place: str, why: str) -> None:

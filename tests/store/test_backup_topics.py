@@ -182,6 +182,6 @@ def test_topics_are_deleted_all_the_time(
     broker.create_topic(topic, 2)
     monkeypatch.setattr(backup, "_MOMENTS", 1)
     changing(monkeypatch, {"purged": [lambda: delete(broker, topic)]})
-    with pytest.raises(StoreFailed, match="deleted or purged one"):
+    with pytest.raises(StoreFailed, match="a topic was deleted or purged"):
         back_up(broker_layout(broker), tmp_path / "backup")
     assert not list(tmp_path.iterdir())
