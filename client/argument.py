@@ -66,7 +66,7 @@ def most_or_all(value: object, doing: str) -> int | None:
         return None
     number = whole(value, doing, "most")
     if number < 1:
-        text = f"could not {doing} with most={number}: the number must be at least 1"
+        text = f"could not {doing} with {number} as the most: the number must be at least 1"
         raise SettingError(text, setting="most", value=number)
     return number
 

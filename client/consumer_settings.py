@@ -76,14 +76,14 @@ class ConsumerSettings:
         if start not in ("earliest", "latest"):
             raise SettingError(f"could not start at {start!r}: it is 'earliest' or 'latest'", setting="start", value=start)
         if batch < 1:
-            text = f"could not make a consumer with batch={batch}: the number must be at least 1"
+            text = f"could not make a consumer with a batch of {batch} messages: the number must be at least 1"
             raise SettingError(text, setting="batch", value=batch)
         if isinstance(self.spin, bool) or not isinstance(self.spin, int | float) or not self.spin >= 0:
             why = "it is a number of seconds, 0 or more; math.inf: never sleep"
             raise SettingError(f"could not spin for {self.spin!r}: {why}", setting="spin", value=self.spin)
         self._check_instance()
         if removed not in ("skip", "raise"):
-            text = f"could not make a consumer with removed={removed!r}: it must be 'skip' or 'raise'"
+            text = f"could not make a consumer with {removed!r} for removed messages: it must be 'skip' or 'raise'"
             raise SettingError(text, setting="removed", value=removed)
 
     def _check_instance(self) -> None:

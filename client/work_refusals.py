@@ -39,9 +39,9 @@ class Refusals:
         if more:
             raise JobLost(
                 f"could not list all lost jobs of the group {group!r}: only the last {len(last):,} are kept",
-                hint=hint("call settled() after each batch || raise {visibility of worker}, if jobs take long").assuring(
-                    "do not repeat this call"
-                ),
+                hint=hint(
+                    "ask which were lost after each batch of answers || raise {visibility of worker}, if jobs take long"
+                ).assuring("do not repeat this call"),
                 ids=[each.message.id for each in last],
             )
         return last

@@ -102,5 +102,5 @@ def check_executor(executor: object) -> None:
 
 def _check_count(setting: str, value: object, most: int) -> None:
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
-        text = f"could not make a worker with {value!r} as {setting}: it is a number from 1 to {most:,}"
+        text = f"could not make a worker with {setting}={value!r}: it is a number from 1 to {most:,}"
         raise SettingError(text, setting=setting, value=value, limit=most)

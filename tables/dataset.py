@@ -130,7 +130,7 @@ def dataset(
     chosen = _choice(topics)
     wanted = source_columns.chosen(columns)
     if read not in (FLUSHED, APPENDED):
-        text = f"could not read with read={read!r}: it must be {FLUSHED!r} or {APPENDED!r}"
+        text = f"could not read messages that are {read!r}: they must be {FLUSHED!r} or {APPENDED!r}"
         raise SettingError(text, setting="read", value=read)
     begin_ms, end_ms = _moment_ms("start", start), _moment_ms("end", end)
     if begin_ms is not None and end_ms is not None and begin_ms > end_ms:

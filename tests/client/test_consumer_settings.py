@@ -23,8 +23,8 @@ def test_what_cannot_be(name: str, value: Any) -> None:
 @pytest.mark.parametrize(
     ("name", "value", "told"),
     [
-        ("removed", "keep", "with removed='keep': it must be 'skip' or 'raise'"),
-        ("batch", 0, "with batch=0: the number must be at least 1"),
+        ("removed", "keep", "with 'keep' for removed messages: it must be 'skip' or 'raise'"),
+        ("batch", 0, "with a batch of 0 messages: the number must be at least 1"),
     ],
 )
 def test_the_setting_and_its_values_are_named(name: str, value: Any, told: str) -> None:

@@ -82,7 +82,7 @@ def test_wrong_calls(prepared: orbitmq.Broker) -> None:
     with pytest.raises(OffsetOutOfRange):
         letters.redrive([2, 99])
     for call in (letters.list, letters.redrive):
-        with pytest.raises(SettingError, match="with most=0: the number must be at least 1"):
+        with pytest.raises(SettingError, match="with 0 as the most: the number must be at least 1"):
             call(most=0)
     with pytest.raises(TopicNameError):
         prepared.dead_letters("no group")

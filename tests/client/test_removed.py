@@ -116,7 +116,7 @@ def test_raised_first(broker: Trimmed, caplog: pytest.LogCaptureFixture) -> None
     ]
     assert sorted(bodies) == sorted(rest(0, lefts[0]) + rest(1, lefts[1]))
     assert not caplog.records
-    with pytest.raises(SettingError, match="with removed='hide'"):
+    with pytest.raises(SettingError, match="with 'hide' for removed messages"):
         Consumer(broker, None, ["t"], removed="hide")  # type: ignore[arg-type]
 
 

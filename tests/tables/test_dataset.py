@@ -163,7 +163,7 @@ def test_other_libraries_see_the_same(stored: StoredTopics, library: str) -> Non
         ({"end": 17}, errors.SettingError, "end 17: it is not a time"),
         ({"tags": "a||"}, errors.SettingError, "a tag is empty"),
         ({"sql": "price >"}, errors.FilterError, "the text ends"),
-        ({"read": "all"}, errors.SettingError, "read='all': it must be 'flushed' or 'appended'"),
+        ({"read": "all"}, errors.SettingError, "could not read messages that are 'all': they must be 'flushed' or 'appended'"),
     ],
 )
 def test_mistakes_are_told(stored: StoredTopics, named: dict[str, Any], kind: type[Exception], told: str) -> None:
