@@ -12,8 +12,8 @@ from orbitmq.actors.trouble import Trouble
 from orbitmq.errors import OrbitError
 from orbitmq.native._core import lib
 from orbitmq.shm.crash_point import crash_point
+from orbitmq.store.commit_log.mapped_file import allocate, discard
 from orbitmq.store.file_system import LOG_KNOB, disk_error
-from orbitmq.store.mapped_file import allocate, discard
 
 
 class Allocator(CoreActor):

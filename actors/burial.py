@@ -2,7 +2,7 @@
 files; programs that have them mapped keep them until they let go.
 
     1  the coordinator writes down where the queues' numbers end (store/purged.py), then raises their min offsets to there and
-       says that it is worth looking (actors/purges.py)
+       says that it is worth looking (actors/topics/purges.py)
     2  reput closes the files of a deleted topic all of whose queues hold nothing any more, and removes them
     3  it raises `buried` in the table, so that the flush service syncs the names of what it makes from there on
 

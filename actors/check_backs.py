@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from orbitmq.actors.trouble import Trouble
 from orbitmq.store.check_notes import CheckNote, CheckNotes
-from orbitmq.store.tree_settings import TreeSettings
+from orbitmq.store.settings.tree_settings import TreeSettings
 
 AT_ONCE = 1024  # halves in one question
 SETTLED_MAX = 64  # entries of the file that may be about halves that are settled, beside twice those that are open

@@ -1,5 +1,5 @@
-"""The dispatcher: hands out the messages of groups that have workers (native/actors/dispatcher.h), and puts those that fail
-into the log again."""
+"""The dispatcher: hands out the messages of groups that have workers (native/actors/dispatcher/dispatcher.h), and puts those
+that fail into the log again."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ from orbitmq.native._core import ffi, lib
 from orbitmq.shm import runtime
 from orbitmq.shm.control_socket import ControlSocket
 from orbitmq.shm.crash_point import crash_point
-from orbitmq.store import positions, work_files, work_plan
+from orbitmq.store import positions
+from orbitmq.store.work import files as work_files
+from orbitmq.store.work import plan as work_plan
 
 PLAN_AGAIN_S = 0.05  # after a plan that could not be read
 ANSWER_S = 10.0  # how long the coordinator may take to answer

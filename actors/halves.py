@@ -1,7 +1,7 @@
 """What the broker knows of half messages across starts.
 
-The writer finds out at the start of a tree which of them are settled (native/actors/writer_settle.c). The scheduler writes down
-from time to time how far they are, so that the next start reads less."""
+The writer finds out at the start of a tree which of them are settled (native/actors/writer/writer_settle.c). The scheduler
+writes down from time to time how far they are, so that the next start reads less."""
 
 from __future__ import annotations
 

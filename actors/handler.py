@@ -1,4 +1,5 @@
-"""The send handler: takes frames from the sessions of its lane and puts records into the lane (native/actors/handler.h)."""
+"""The send handler: takes frames from the sessions of its lane and puts records into the lane
+(native/actors/handler/handler.h)."""
 
 from __future__ import annotations
 

@@ -10,10 +10,10 @@ from ipaddress import ip_address
 from typing import NamedTuple
 
 from orbitmq.errors import SettingError
-from orbitmq.store.listen_address import LOCAL, WILD, ListenAddress, listen_address
-from orbitmq.store.listen_place import GATEWAY, VIP_BELOW, ListenPlace, listen_places
-from orbitmq.store.record import Host
-from orbitmq.store.tree_settings import TreeSettings
+from orbitmq.store.commit_log.record import Host
+from orbitmq.store.settings.listen_address import LOCAL, WILD, ListenAddress, listen_address
+from orbitmq.store.settings.listen_place import GATEWAY, VIP_BELOW, ListenPlace, listen_places
+from orbitmq.store.settings.tree_settings import TreeSettings
 
 PAIRS = 64  # how many ports of a broker are tried, if it may have any, until the one for its VIP channel is free, too
 

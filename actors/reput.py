@@ -1,4 +1,4 @@
-"""reput: turns the CommitLog into ConsumeQueues and IndexFiles (native/actors/reput.h).
+"""reput: turns the CommitLog into ConsumeQueues and IndexFiles (native/actors/reput/reput.h).
 
 What it cannot index is one of three things. If the table does not know a queue, the coordinator adds it. If a queue cannot
 exist, which a damaged or foreign record may name, reput reports the record and passes it. Anything else is an error state: the

@@ -31,9 +31,9 @@ from orbitmq.errors import OrbitError
 from orbitmq.native._core import lib
 from orbitmq.shm.crash_point import crash_point
 from orbitmq.shm.topic_table import QueueBounds, Topic, TopicTable
+from orbitmq.store.commit_log.log_head import newest_ms, stored_ms
 from orbitmq.store.consume_queue import ConsumeQueue, Unit
 from orbitmq.store.kept import Kept
-from orbitmq.store.log_head import newest_ms, stored_ms
 from orbitmq.store.trim import Removed, trim
 from orbitmq.store.waiting import Waiting, when
 

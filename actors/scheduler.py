@@ -1,5 +1,5 @@
-"""The scheduler: puts delayed messages into the log again when they are due (native/actors/scheduler.h), and writes down from
-time to time how far it is."""
+"""The scheduler: puts delayed messages into the log again when they are due (native/actors/scheduler/scheduler.h), and writes
+down from time to time how far it is."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import time
 from bisect import bisect_right
 
 from orbitmq.actors.actor import CoreActor
-from orbitmq.actors.group_commits import GroupCommitsNote
+from orbitmq.actors.groups.group_commits import GroupCommitsNote
 from orbitmq.actors.halves import HalvesNote
 from orbitmq.actors.pages import PAGE_SCHEDULER
 from orbitmq.actors.tree import Tree

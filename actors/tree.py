@@ -9,12 +9,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from orbitmq.actors.front_ends import FrontEnds
 from orbitmq.actors.listener import Listener
+from orbitmq.actors.supervisor.front_ends import FrontEnds
 from orbitmq.native._core import ffi, lib
 from orbitmq.shm.death import Death
 from orbitmq.store.note import Note
-from orbitmq.store.tree_settings import TreeSettings
+from orbitmq.store.settings.tree_settings import TreeSettings
 
 
 @dataclass(slots=True)

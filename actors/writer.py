@@ -1,9 +1,10 @@
-"""The CommitLog writer (native/actors/writer.h): takes over from its predecessor or from recovery, then appends."""
+"""The CommitLog writer (native/actors/writer/writer.h): takes over from its predecessor or from recovery, then appends."""
 
 from __future__ import annotations
 
-from orbitmq.actors import group_commits, halves
+from orbitmq.actors import halves
 from orbitmq.actors.actor import CoreActor
+from orbitmq.actors.groups import group_commits
 from orbitmq.actors.pages import PAGE_WRITER
 from orbitmq.actors.tree import Tree
 from orbitmq.native._core import lib

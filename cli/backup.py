@@ -14,7 +14,7 @@ from orbitmq.cli.exit_codes import FAILED
 from orbitmq.cli.options import Json
 from orbitmq.cli.verify import reading_progress
 from orbitmq.shm.disk_fault import byte_count
-from orbitmq.store.backup import back_up
+from orbitmq.store.backup.backup import back_up
 from orbitmq.store.layout import StoreLayout
 
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import orbitmq
+from orbitmq.client.admin.health import DEGRADED, STOPPED, Health
+from orbitmq.client.admin.metrics import Metric, look, metrics_of_health
 from orbitmq.client.client import Client
-from orbitmq.client.health import DEGRADED, STOPPED, Health
-from orbitmq.client.metrics import Metric, look, metrics_of_health
 from orbitmq.errors import BrokerNotRunning, BrokerStopped, OrbitError, TimedOut
 
 TIMEOUT_S = 3.0  # for an answer of the coordinator; Prometheus gives up after 10 s

@@ -13,7 +13,7 @@ import orbitmq
 from orbitmq.cli.console import out, plain_table
 from orbitmq.cli.options import Json, Name, Store
 from orbitmq.cli.printing import one_line
-from orbitmq.client.client_status import ClientStatus
+from orbitmq.client.admin.client_status import ClientStatus
 
 
 def clients(name: Name = None, store: Store = None, as_json: Json = False) -> None:

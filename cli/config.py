@@ -19,13 +19,13 @@ from orbitmq.cli.console import out, plain_table
 from orbitmq.cli.options import AllowDeletion, Json, Name
 from orbitmq.client.client import Client
 from orbitmq.errors import SettingError, StoreLocked
-from orbitmq.store import settings_file
 from orbitmq.store.access import work_as_owner
 from orbitmq.store.layout import StoreLayout
 from orbitmq.store.lock import StoreLock, is_held
-from orbitmq.store.setting_change import change_settings
-from orbitmq.store.setting_sources import SettingState, file_values, resolve, states
-from orbitmq.store.tree_settings import tree_settings
+from orbitmq.store.settings import settings_file
+from orbitmq.store.settings.setting_change import change_settings
+from orbitmq.store.settings.setting_sources import SettingState, file_values, resolve, states
+from orbitmq.store.settings.tree_settings import tree_settings
 
 if TYPE_CHECKING:
     from orbitmq.client.setting_types import StoredSettings

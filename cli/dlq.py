@@ -13,7 +13,7 @@ from orbitmq.cli.answers import sure
 from orbitmq.cli.console import clock_time, counted, out, plain_table, where
 from orbitmq.cli.options import Json, Name, Store, Yes
 from orbitmq.cli.printing import as_record, one_line, print_whole
-from orbitmq.client.dead_letter import DeadLetter
+from orbitmq.client.dead_letter.dead_letter import DeadLetter
 
 app = typer.Typer(help="List, show, redrive and purge dead letters: messages that a group has given up.", no_args_is_help=True)
 GroupName = Annotated[str, typer.Argument(metavar="GROUP", help="The group that gave them up.")]

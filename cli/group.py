@@ -20,8 +20,8 @@ from orbitmq.cli.group_work import work_picture
 from orbitmq.cli.options import Json, Name, Store, Yes
 from orbitmq.cli.panels import groups_table
 from orbitmq.cli.status import RATE_S
-from orbitmq.client.group_reset import GroupMove
-from orbitmq.client.status import GroupStatus
+from orbitmq.client.admin.group_reset import GroupMove
+from orbitmq.client.admin.status import GroupStatus
 from orbitmq.errors import GroupInUse
 
 app = typer.Typer(help="Show, reset, pause and delete consumer groups.", no_args_is_help=True)

@@ -9,8 +9,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from orbitmq.cli.console import duration, plain_table
-from orbitmq.client.status import GroupStatus
-from orbitmq.client.work_status import QueueWork, WorkerStatus
+from orbitmq.client.admin.status import GroupStatus
+from orbitmq.client.work.status import QueueWork, WorkerStatus
 
 
 def work_picture(group: GroupStatus) -> Iterator[RenderableType]:

@@ -11,7 +11,7 @@ import typer
 import orbitmq
 from orbitmq.cli.exit_codes import FAILED
 from orbitmq.cli.options import Json, Name, Store
-from orbitmq.client.health import DEGRADED, STOPPED, Health
+from orbitmq.client.admin.health import DEGRADED, STOPPED, Health
 from orbitmq.errors import BrokerNotRunning, BrokerStopped, TimedOut
 
 

@@ -6,7 +6,7 @@ import typer
 
 from orbitmq.errors import OrbitError
 from orbitmq.shm.disk_fault import said
-from orbitmq.store.listen_address import ListenAddress, listen_address
+from orbitmq.store.settings.listen_address import ListenAddress, listen_address
 
 
 def place_of(listen: str) -> ListenAddress:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 
-from orbitmq.client.status import ActorStatus, Status
+from orbitmq.client.admin.status import ActorStatus, Status
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from prometheus_client import make_wsgi_app
 from orbitmq.cli.broker_looks import BrokerLooks
 from orbitmq.cli.metric_text import registry_of
 from orbitmq.errors import OrbitError
-from orbitmq.store.listen_address import ListenAddress
+from orbitmq.store.settings.listen_address import ListenAddress
 
 if TYPE_CHECKING:
     from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment

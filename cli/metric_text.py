@@ -8,7 +8,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.registry import Collector
 
-from orbitmq.client.metrics import Metric
+from orbitmq.client.admin.metrics import Metric
 
 
 class MetricCollector(Collector):

@@ -14,11 +14,11 @@ import orbitmq
 from orbitmq.cli.console import out
 from orbitmq.cli.listening import place_of, taken
 from orbitmq.cli.options import Name, Store
-from orbitmq.client.health import STOPPED, Health
-from orbitmq.client.metrics import Metric, look, metrics_of_health
+from orbitmq.client.admin.health import STOPPED, Health
+from orbitmq.client.admin.metrics import Metric, look, metrics_of_health
 from orbitmq.errors import BrokerNotRunning, BrokerStopped, OrbitError
 from orbitmq.store import atomic_file
-from orbitmq.store.listen_address import ListenAddress
+from orbitmq.store.settings.listen_address import ListenAddress
 
 
 def metrics(

@@ -14,7 +14,7 @@ from rich.text import Text
 from orbitmq.cli.console import clock_time, duration, own_durability, plain_table, rate, retention
 from orbitmq.cli.looks import Between
 from orbitmq.cli.printing import one_line
-from orbitmq.client.status import ActorStatus, GroupStatus, MemberStatus, Status
+from orbitmq.client.admin.status import ActorStatus, GroupStatus, MemberStatus, Status
 from orbitmq.shm.death import Death
 from orbitmq.shm.disk_fault import byte_count
 

@@ -14,7 +14,7 @@ from orbitmq.cli.console import counted, err
 from orbitmq.cli.options import Json, Name, Store, Topic, Wait
 from orbitmq.cli.printing import print_json, print_line, print_whole
 from orbitmq.client.client import Client
-from orbitmq.client.consumer import Consumer
+from orbitmq.client.consumer.consumer import Consumer
 from orbitmq.client.message import Message
 from orbitmq.errors import CorruptRecord, Fenced
 

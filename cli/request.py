@@ -9,7 +9,7 @@ import typer
 
 import orbitmq
 from orbitmq.cli.options import Name, Store, Topic, Wait, usual
-from orbitmq.client.requests import REPLY_WITHIN
+from orbitmq.client.request.requests import REPLY_WITHIN
 
 
 def request(

@@ -15,8 +15,8 @@ import orbitmq
 from orbitmq.cli.console import err, out, rate
 from orbitmq.cli.exit_codes import INTERRUPTED
 from orbitmq.cli.options import Name, Store, Topic, Wait, usual
-from orbitmq.client.producer import Producer
-from orbitmq.client.producer_settings import MESSAGE_MAX, MESSAGE_USUAL
+from orbitmq.client.producer.producer import Producer
+from orbitmq.client.producer.settings import MESSAGE_MAX, MESSAGE_USUAL
 from orbitmq.errors import OrbitError, PerhapsStored, TimedOut
 from orbitmq.store.delays import DELAY_TOPIC, TIMER_TOPIC
 

@@ -17,7 +17,7 @@ from orbitmq.cli.exit_codes import DONE, HEALTH_CODES
 from orbitmq.cli.looks import Between, Look
 from orbitmq.cli.options import Json, Name, Store
 from orbitmq.cli.panels import whole_picture
-from orbitmq.client.health import STOPPED
+from orbitmq.client.admin.health import STOPPED
 from orbitmq.errors import BrokerNotRunning, BrokerStopped
 
 RATE_S = 0.4  # the time over which the rates of one picture are measured

@@ -16,7 +16,7 @@ from orbitmq.cli.console import clock_time, counted, duration, out, plain_table,
 from orbitmq.cli.exit_codes import FAILED
 from orbitmq.cli.options import Json, Name, Store, Yes
 from orbitmq.cli.printing import as_record, one_line
-from orbitmq.client.open_transactions import OpenTransaction
+from orbitmq.client.transaction.open_transactions import OpenTransaction
 from orbitmq.errors import OrbitError, TransactionSettled, UsageError
 
 app = typer.Typer(help="List transactions that have not ended, and end them.", no_args_is_help=True)

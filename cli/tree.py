@@ -24,16 +24,16 @@ from orbitmq.cli.looks import Between, Look
 from orbitmq.cli.options import AllowDeletion, Name, Store, size, usual
 from orbitmq.cli.panels import summary_line
 from orbitmq.cli.service_manager import ServiceManager
+from orbitmq.client.admin.health import silent_of
+from orbitmq.client.admin.status import Status, read_actors
+from orbitmq.client.broker.launch import Started, how_ended, start_tree, why_ended
 from orbitmq.client.client import Client
-from orbitmq.client.health import silent_of
-from orbitmq.client.launch import Started, how_ended, start_tree, why_ended
-from orbitmq.client.status import Status, read_actors
 from orbitmq.errors import BrokerBroken, BrokerError, OrbitError
 from orbitmq.shm.disk_fault import byte_count
 from orbitmq.shm.runtime import broker_name, make_runtime_folder
 from orbitmq.store import abort
 from orbitmq.store.layout import StoreLayout
-from orbitmq.store.setting_sources import SettingState
+from orbitmq.store.settings.setting_sources import SettingState
 
 LOOK_S = 1.0  # between two status lines
 

@@ -17,8 +17,8 @@ import orbitmq
 from orbitmq.cli.console import counted, err
 from orbitmq.cli.last_words import LastWords
 from orbitmq.cli.options import Name, Store, Topic, Wait
-from orbitmq.client.job import Job
-from orbitmq.client.worker_settings import TRIES_MAX
+from orbitmq.client.work.job import Job
+from orbitmq.client.work.worker_settings import TRIES_MAX
 
 SAID_MAX = 2000  # bytes at the end of what a failed command wrote to its standard error
 

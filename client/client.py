@@ -9,21 +9,21 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
-from orbitmq.client.administration import Administration
-from orbitmq.client.connection import Connection, checked_wait
-from orbitmq.client.consumer_settings import ConsumerSettings
-from orbitmq.client.delay_administration import DelayAdministration
+from orbitmq.client.admin.administration import Administration
+from orbitmq.client.admin.queue_locking import QueueLocking
+from orbitmq.client.admin.topic_administration import TopicAdministration
+from orbitmq.client.admin.topic_info import TopicInfo
+from orbitmq.client.connection.connection import Connection, checked_wait
+from orbitmq.client.connection.whereabouts import whereabouts
+from orbitmq.client.consumer.settings import ConsumerSettings
+from orbitmq.client.delay.administration import DelayAdministration
 from orbitmq.client.parameters import called_with, known_options, spelled
-from orbitmq.client.producer_settings import ProducerSettings
-from orbitmq.client.queue_locking import QueueLocking
-from orbitmq.client.requests import Requests
+from orbitmq.client.producer.settings import ProducerSettings
+from orbitmq.client.request.requests import Requests
 from orbitmq.client.several import Several, not_one_text
-from orbitmq.client.topic_administration import TopicAdministration
-from orbitmq.client.topic_info import TopicInfo
-from orbitmq.client.transaction_administration import TransactionAdministration
+from orbitmq.client.transaction.administration import TransactionAdministration
 from orbitmq.client.unclosed import Shown, state, warn_unclosed
-from orbitmq.client.whereabouts import whereabouts
-from orbitmq.client.worker_settings import WorkerSettings
+from orbitmq.client.work.worker_settings import WorkerSettings
 from orbitmq.errors import Closed
 from orbitmq.shm.durability import Durability
 from orbitmq.shm.means import means
@@ -33,20 +33,20 @@ from orbitmq.shm.topic_table import TopicTable
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from orbitmq.client.cancel_producer import CancelProducer
-    from orbitmq.client.consumer import Consumer
-    from orbitmq.client.dead_letters import DeadLetters
-    from orbitmq.client.health import Health
+    from orbitmq.client.admin.health import Health
+    from orbitmq.client.admin.status import Status
+    from orbitmq.client.consumer.consumer import Consumer
+    from orbitmq.client.dead_letter.dead_letters import DeadLetters
+    from orbitmq.client.delay.cancel_producer import CancelProducer
     from orbitmq.client.message import Message
-    from orbitmq.client.producer import Producer
+    from orbitmq.client.producer.producer import Producer
     from orbitmq.client.setting_types import StoredSettings
-    from orbitmq.client.status import Status
-    from orbitmq.client.transaction_checker import TransactionChecker
-    from orbitmq.client.work_function import Decorator
-    from orbitmq.client.work_session import WorkSession
-    from orbitmq.client.worker import Worker
-    from orbitmq.store.backup import Backed
-    from orbitmq.store.setting_sources import SettingState
+    from orbitmq.client.transaction.checker import TransactionChecker
+    from orbitmq.client.work.function import Decorator
+    from orbitmq.client.work.session import WorkSession
+    from orbitmq.client.work.worker import Worker
+    from orbitmq.store.backup.backup import Backed
+    from orbitmq.store.settings.setting_sources import SettingState
 
 _Made = TypeVar("_Made", "Producer", "Consumer", "Worker", "WorkSession", "TransactionChecker")
 
@@ -129,7 +129,7 @@ class Client(
     def status(self) -> Status:
         """The state of the whole broker: actors, positions, topics, groups with their lag, sessions."""
         with means(f"look at the broker {self.name!r}"):
-            from orbitmq.client.status import read_status
+            from orbitmq.client.admin.status import read_status
 
             return read_status(self._connection.attachment, self._connection.ask)
 
@@ -140,7 +140,7 @@ class Client(
     def settings(self) -> list[SettingState]:
         """The settings of the running broker by name, each with the source of its value (docs/operations.md)."""
         with means(f"look at the broker {self.name!r}"):
-            from orbitmq.store.setting_sources import SettingState
+            from orbitmq.store.settings.setting_sources import SettingState
 
             return [SettingState(*state) for state in self._connection.ask("settings")]
 
@@ -181,7 +181,7 @@ class Client(
             then as it was.
         """
         with means(f"back up the store of the broker {self.name!r}"):
-            from orbitmq.store.backup import back_up
+            from orbitmq.store.backup.backup import back_up
             from orbitmq.store.layout import StoreLayout
 
             source = StoreLayout.at(self._connection.attachment.store)
@@ -197,7 +197,7 @@ class Client(
     def producer(self, **settings: Any) -> Producer:
         # Documented where its parameters are.
         with self._makes("a producer"):
-            from orbitmq.client.producer import Producer
+            from orbitmq.client.producer.producer import Producer
 
             return self._keep(Producer(self._connection, **(self._with_wait(settings) if self._connection.wait else settings)))
 
@@ -205,7 +205,7 @@ class Client(
     def consumer(self, *group_and_topics: Any, **settings: Any) -> Consumer:
         # Documented where its parameters are.
         with self._makes("a consumer"):
-            from orbitmq.client.consumer import Consumer
+            from orbitmq.client.consumer.consumer import Consumer
 
             return self._keep(Consumer(self._connection, *group_and_topics, **self._with_wait(settings)))
 
@@ -244,7 +244,7 @@ class Client(
         with self._makes("a worker"):
             from orbitmq.client.argument import check_flag, whole
             from orbitmq.client.group_name import check_group_type
-            from orbitmq.client.work_session import WorkSession
+            from orbitmq.client.work.session import WorkSession
 
             check_group_type(group)
             check_flag(key_ordered, "make a worker", "key_ordered")
@@ -269,8 +269,8 @@ class Client(
     def worker(self, *group_and_topics: Any, **settings: Any) -> Worker:
         # Documented where its parameters are.
         with self._makes("a worker"):
-            from orbitmq.client.work_opening import open_session
-            from orbitmq.client.worker import Worker
+            from orbitmq.client.work.opening import open_session
+            from orbitmq.client.work.worker import Worker
 
             opener = partial(open_session, self._connection)
             return self._keep(Worker(opener, *group_and_topics, **self._with_wait(settings)))
@@ -285,7 +285,7 @@ class Client(
 
             charge.run()
         """
-        from orbitmq.client.work_function import Decorator
+        from orbitmq.client.work.function import Decorator
 
         return Decorator(partial(self.worker, *group_and_topics, **settings))
 
@@ -321,14 +321,14 @@ class Client(
         """The messages that this group has given up, in this broker's or RocketMQ's form. A group without any has an empty
         list; the first use of one that does not exist raises UnknownGroup. Raises: TopicNameError: no group can have this
         name."""
-        from orbitmq.client.dead_letters import DeadLetters
+        from orbitmq.client.dead_letter.dead_letters import DeadLetters
 
         return DeadLetters(self, group)
 
     def dead_letter_groups(self) -> list[str]:
         """The groups that have dead letters, or had some, by name. Raises: BrokerNotRunning."""
         with means(f"list dead letters of the broker {self.name!r}"):
-            from orbitmq.client.dead_letters import groups_with_letters
+            from orbitmq.client.dead_letter.dead_letters import groups_with_letters
 
             return groups_with_letters(self._connection.attachment)
 
@@ -353,7 +353,7 @@ class Client(
         kept: CancelProducer | None = vars(self).get("_cancels")
         if kept is None:
             with self._makes("a producer"):
-                from orbitmq.client.cancel_producer import CancelProducer
+                from orbitmq.client.delay.cancel_producer import CancelProducer
 
                 made = CancelProducer(self._connection)
                 self._keep(made)
@@ -371,7 +371,7 @@ class Client(
         kept: Producer | None = vars(self).get("_settles")
         if kept is None:
             with self._makes("a producer"):
-                from orbitmq.client.producer import producer_of_ends
+                from orbitmq.client.producer.producer import producer_of_ends
 
                 made = producer_of_ends(self._connection, self._connection.wait, self._connection.timeout)
                 self._keep(made)

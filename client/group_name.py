@@ -1,4 +1,4 @@
-"""What a program gives as the name of a group. The broker has the rule for names (actors/groups.py)."""
+"""What a program gives as the name of a group. The broker has the rule for names (actors/groups/groups.py)."""
 
 from __future__ import annotations
 

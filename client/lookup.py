@@ -8,14 +8,14 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, Protocol
 
-from orbitmq.client.subscription import look_up
+from orbitmq.client.consumer.subscription import look_up
 from orbitmq.errors import CorruptRecord, SettingError, StoreError, UsageError
 from orbitmq.native._core import ffi, lib
 from orbitmq.native._types import Message, Reader
 from orbitmq.shm.topic_name import check_topic_name
 from orbitmq.shm.topic_table import TopicTable
+from orbitmq.store.commit_log.record import Fault, MessageId
 from orbitmq.store.index_file import TIME_END, candidates, key_hash
-from orbitmq.store.record import Fault, MessageId
 
 AT_ONCE = 256  # messages that are read together
 COLLISIONS = 64  # hits of one IndexFile that may belong to other keys
@@ -23,7 +23,7 @@ _DAMAGE = (Fault.BAD_BODY_CRC, Fault.BAD_CRC, Fault.LOST)
 
 
 class Attached(Protocol):
-    """The mappings of a running broker; client/attachment.py."""
+    """The mappings of a running broker; client/connection/attachment.py."""
 
     @property
     def control(self) -> Any: ...

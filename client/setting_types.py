@@ -1,7 +1,7 @@
 """The settings of a broker for type checkers: what `orbitmq.Broker(path, NAME=VALUE)` and `change_settings` accept.
 
-tests/client/test_setting_types.py compares them with the tables by which store/tree_settings.py and store/settings.py check the
-values."""
+tests/client/test_setting_types.py compares them with the tables by which store/settings/tree_settings.py and
+store/settings/settings.py check the values."""
 
 from __future__ import annotations
 

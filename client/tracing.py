@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-from orbitmq.client.job import Job
 from orbitmq.client.message import Message
+from orbitmq.client.work.job import Job
 
 try:
     from opentelemetry import propagate, trace

@@ -8,9 +8,9 @@ from typing import Any, Generic, Literal, TypeVar
 from _typeshed import ReadableBuffer as Buffer
 from _typeshed import WriteableBuffer
 
-from orbitmq.client.body import BatchKeys, BatchProperties, Bodies, Body
+from orbitmq.client.connection.session import SessionHandle
+from orbitmq.client.producer.body import BatchKeys, BatchProperties, Bodies, Body
 from orbitmq.client.receipt import Receipt, Receipts
-from orbitmq.client.session import SessionHandle
 
 _Item = TypeVar("_Item")
 

@@ -17,17 +17,17 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from orbitmq import aio, errors
-    from orbitmq.client.broker import Broker
+    from orbitmq.client.admin.topic_info import TopicInfo
+    from orbitmq.client.broker.broker import Broker
     from orbitmq.client.client import Client, connect
-    from orbitmq.client.consumer import Consumer
-    from orbitmq.client.job import Job
+    from orbitmq.client.consumer.consumer import Consumer
     from orbitmq.client.message import Message
-    from orbitmq.client.open_transactions import OpenTransaction
-    from orbitmq.client.producer import Producer
+    from orbitmq.client.producer.producer import Producer
     from orbitmq.client.receipt import Receipt
     from orbitmq.client.setting_types import BrokerSettings, StoredSettings
-    from orbitmq.client.topic_info import TopicInfo
-    from orbitmq.client.worker import Worker
+    from orbitmq.client.transaction.open_transactions import OpenTransaction
+    from orbitmq.client.work.job import Job
+    from orbitmq.client.work.worker import Worker
     from orbitmq.tables.dataset import Dataset, dataset
 
 __all__ = [
@@ -53,21 +53,21 @@ __all__ = [
 
 _MODULES = ("aio", "errors")
 _HOMES = {
-    "Broker": "orbitmq.client.broker",
+    "Broker": "orbitmq.client.broker.broker",
     "BrokerSettings": "orbitmq.client.setting_types",
     "Client": "orbitmq.client.client",
     "connect": "orbitmq.client.client",
-    "Consumer": "orbitmq.client.consumer",
+    "Consumer": "orbitmq.client.consumer.consumer",
     "Dataset": "orbitmq.tables.dataset",
     "dataset": "orbitmq.tables.dataset",
-    "Job": "orbitmq.client.job",
+    "Job": "orbitmq.client.work.job",
     "Message": "orbitmq.client.message",
-    "OpenTransaction": "orbitmq.client.open_transactions",
-    "Producer": "orbitmq.client.producer",
+    "OpenTransaction": "orbitmq.client.transaction.open_transactions",
+    "Producer": "orbitmq.client.producer.producer",
     "Receipt": "orbitmq.client.receipt",
     "StoredSettings": "orbitmq.client.setting_types",
-    "TopicInfo": "orbitmq.client.topic_info",
-    "Worker": "orbitmq.client.worker",
+    "TopicInfo": "orbitmq.client.admin.topic_info",
+    "Worker": "orbitmq.client.work.worker",
 }
 
 

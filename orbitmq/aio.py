@@ -7,9 +7,9 @@ async with orbitmq.aio.connect() as client:
 
 from __future__ import annotations
 
-from orbitmq.client.aio_client import AsyncClient, connect
-from orbitmq.client.aio_consumer import AsyncConsumer
-from orbitmq.client.aio_producer import AsyncProducer
-from orbitmq.client.aio_worker import AsyncWorker
+from orbitmq.client.aio.client import AsyncClient, connect
+from orbitmq.client.aio.consumer import AsyncConsumer
+from orbitmq.client.aio.producer import AsyncProducer
+from orbitmq.client.aio.worker import AsyncWorker
 
 __all__ = ["AsyncClient", "AsyncConsumer", "AsyncProducer", "AsyncWorker", "connect"]

@@ -33,7 +33,7 @@ def orbitmq_settings() -> dict[str, Any]:
 def orbitmq_broker(orbitmq_settings: dict[str, Any]) -> Iterator[orbitmq.Broker]:
     """A broker with a store of its own, from its first use to the end of the session. Code under test that calls
     `orbitmq.connect()` without a name gets this broker, also in other processes that tests start."""
-    from orbitmq.client.broker import Broker
+    from orbitmq.client.broker.broker import Broker
 
     # In the folder of pytest, paths of sockets could become too long.
     folder = Path(tempfile.mkdtemp(prefix="orbitmq-test-"))

@@ -19,8 +19,8 @@ from orbitmq.native._types import Reader
 from orbitmq.remoting.half_message import asked_fields, asked_record
 from orbitmq.remoting.host import Host
 from orbitmq.remoting.producers import Producers
+from orbitmq.store.commit_log.record import Record, parse
 from orbitmq.store.halves import HALF_TOPIC, OP_TOPIC
-from orbitmq.store.record import Record, parse
 
 CHECK_TRANSACTION_STATE = 39
 AT_ONCE = 16  # halves in one question to the coordinator

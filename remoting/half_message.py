@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 
-from orbitmq.store.record import CRC_PROPERTY, Record, pack_host
+from orbitmq.store.commit_log.record import CRC_PROPERTY, Record, pack_host
 
 _MAGIC = 0xDAA320A7
 TOPIC_MAX = 127  # bytes; RocketMQ's limit

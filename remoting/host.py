@@ -10,7 +10,7 @@ from orbitmq.remoting.heartbeat import Subscription
 from orbitmq.remoting.request import Client, Wanted
 from orbitmq.shm.control_socket import Answer as Said
 from orbitmq.shm.topic_table import TopicTable
-from orbitmq.store.tree_settings import TreeSettings
+from orbitmq.store.settings.tree_settings import TreeSettings
 
 # Sends the client a request that it does not answer: code, fields, body. False: the client is gone, or does not read.
 Tell = Callable[[Client, int, Mapping[str, str], bytes], bool]

@@ -1,5 +1,5 @@
 """A connection on which the broker asks another server of RocketMQ's protocol, with headers in JSON
-(native/remoting/remoting_frame.h)."""
+(native/remoting/frame/remoting_frame.h)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import struct
 from collections.abc import Mapping
 
 from orbitmq.remoting.json_body import read_json
-from orbitmq.store.listen_address import ListenAddress
+from orbitmq.store.settings.listen_address import ListenAddress
 
 VERSION = 407  # RocketMQ 4.9.7's
 ANSWER_MAX = 16 << 20

@@ -1,5 +1,5 @@
-"""Messages that clients pop (native/remoting/gateway_pop.h): the first pop of a group's topic opens a session for it. Bodies of
-acknowledgements, and what clients ask about pops, are read here."""
+"""Messages that clients pop (native/remoting/gateway/gateway_pop.h): the first pop of a group's topic opens a session for it.
+Bodies of acknowledgements, and what clients ask about pops, are read here."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """The requests that are rare enough for Python: what a client asks when it starts and stops, and what operators ask. Frequent
-ones never come here (native/remoting/gateway.h)."""
+ones never come here (native/remoting/gateway/gateway.h)."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from orbitmq.remoting.template_topic import TEMPLATE
 from orbitmq.shm.topic_table import Topic, TopicTable
 from orbitmq.store.group_file import GroupFile
 from orbitmq.store.layout import StoreLayout
-from orbitmq.store.listen_address import WILD, ListenAddress
+from orbitmq.store.settings.listen_address import WILD, ListenAddress
 
 REGISTER, UNREGISTER = 103, 104
 PERIOD_S = 30.0

@@ -54,7 +54,7 @@ def once(size: int, placement: str) -> dict[str, float]:
             found |= {", ".join(names[pid]): (ran_ns(pid) - before[pid]) / messages for pid in names}
             found["broker"] = sum(ran_ns(pid) - before[pid] for pid in names) / messages
             gc.disable()
-            import orbitmq.client.arrow
+            import orbitmq.client.consumer.arrow
             ways: dict[str, Callable[[orbitmq.Consumer], int]] = {
                 "consumer, objects": lambda consumer: len(consumer.poll_batch(BATCH, timeout=1)),
                 "consumer, bytes of objects": lambda consumer: len([*map(bytes, consumer.poll_batch(BATCH, timeout=1))]),

@@ -18,11 +18,11 @@ from pathlib import Path
 
 import orbitmq
 from orbitmq.store import abort, positions
+from orbitmq.store.commit_log.mapped_file import list_starts
 from orbitmq.store.layout import StoreLayout
-from orbitmq.store.mapped_file import list_starts
 from orbitmq.store.positions import Positions
 from orbitmq.store.recovery.recover import recover
-from orbitmq.store.settings import StoreSettings
+from orbitmq.store.settings.settings import StoreSettings
 
 GIB, MIB = 1 << 30, 1 << 20
 BODY = 16 << 10

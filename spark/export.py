@@ -57,7 +57,7 @@ def export(
 
     Raises: as there. SettingError: no Java. ImportError: no PySpark.
     """
-    import orbitmq.client.arrow  # noqa: F401  says what to install, before anything is made
+    import orbitmq.client.consumer.arrow  # noqa: F401  says what to install, before anything is made
 
     wish = Wish.of(topics, by, columns, full=full, allow_gaps=allow_gaps, group=group)
 

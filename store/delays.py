@@ -7,9 +7,9 @@ A next offset is that of a queue in SCHEDULE_TOPIC_XXXX: every message below it 
 are written now and then, so they may be old. The physical offset says from where on the log has to be read for messages that
 were put there since: those name the message that they were made of (docs/delay.md).
 
-The four numbers of messages with a time (native/actors/timer.h) say: a message is done if its offset in rmq_sys_wheel_timer is
-below `known` and it was due at or before that time, of messages of the same time those up to `offset`. All below `floor` are
-done.
+The four numbers of messages with a time (native/actors/scheduler/timer.h) say: a message is done if its offset in
+rmq_sys_wheel_timer is below `known` and it was due at or before that time, of messages of the same time those up to `offset`.
+All below `floor` are done.
 
 RocketMQ knows the first file only. Whichever says more of a level is right, because offsets never fall and are never used
 again.

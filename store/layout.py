@@ -50,7 +50,7 @@ from orbitmq.errors.remedy import Knob, hint
 from orbitmq.shm import finite_json, text
 from orbitmq.store import atomic_file
 from orbitmq.store.file_places import refuse_folders
-from orbitmq.store.settings import FILE_SETTINGS, StoreSettings
+from orbitmq.store.settings.settings import FILE_SETTINGS, StoreSettings
 
 LAYOUT_VERSION = 1
 # The native side keeps the root in a field of fixed size and appends topic and file names to it.

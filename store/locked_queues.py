@@ -22,7 +22,7 @@ from orbitmq.store.layout import StoreLayout
 
 
 class Lock(NamedTuple):
-    """owner: in its own words; mark: of the user that it belongs to (actors/caller.py)."""
+    """owner: in its own words; mark: of the user that it belongs to (actors/sessions/caller.py)."""
 
     owner: str
     mark: int | None

@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from orbitmq.store.listen_address import ListenAddress
+from orbitmq.store.settings.listen_address import ListenAddress
 
 PROC = Path("/proc")
 LISTENS = "0A"  # a state of a socket, as the kernel's tables write it

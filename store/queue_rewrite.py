@@ -7,10 +7,10 @@ import os
 
 from orbitmq.native._core import lib
 from orbitmq.shm.topic_table import QueueBounds, QueueKey
+from orbitmq.store.commit_log.log_head import stored_ms
 from orbitmq.store.consume_queue import UNIT_SIZE, ConsumeQueue, Unit
 from orbitmq.store.layout import StoreLayout
-from orbitmq.store.log_head import stored_ms
-from orbitmq.store.settings import StoreSettings
+from orbitmq.store.settings.settings import StoreSettings
 
 PIECE_UNITS = 50_000
 

@@ -1,5 +1,5 @@
-"""How far reput has committed its work: the file orbitmq/reput. native/actors/index_log.h draws it, and says in which order
-reput writes it and what it describes."""
+"""How far reput has committed its work: the file orbitmq/reput. native/actors/reput/index_log.h draws it, and says in which
+order reput writes it and what it describes."""
 
 from __future__ import annotations
 

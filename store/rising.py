@@ -13,8 +13,8 @@ import struct
 import zlib
 
 from orbitmq.store import atomic_file, positions
+from orbitmq.store.commit_log.log_scan import LogScan
 from orbitmq.store.layout import StoreLayout
-from orbitmq.store.log_scan import LogScan
 from orbitmq.store.positions import Recorded
 
 VERSION = 1

@@ -16,7 +16,7 @@ import zlib
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from orbitmq.store.record import BLANK_MAGIC, CRC_PROPERTY, MAGIC, encode
+from orbitmq.store.commit_log.record import BLANK_MAGIC, CRC_PROPERTY, MAGIC, encode
 
 BLANK = struct.Struct(">II")
 FIXED = 91  # bytes of a record beside body, topic and properties

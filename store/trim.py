@@ -14,11 +14,12 @@ from dataclasses import dataclass
 
 from orbitmq.errors import OffsetOutOfRange
 from orbitmq.shm.crash_point import crash_point
-from orbitmq.store import atomic_file, index_headers, mapped_file
+from orbitmq.store import atomic_file, index_headers
+from orbitmq.store.commit_log import mapped_file
 from orbitmq.store.consume_queue import ConsumeQueue, queues
 from orbitmq.store.layout import StoreLayout
 from orbitmq.store.reput_commit import ReputCommit
-from orbitmq.store.settings import StoreSettings
+from orbitmq.store.settings.settings import StoreSettings
 
 
 @dataclass(slots=True)

@@ -14,11 +14,11 @@ from datetime import UTC, datetime
 from orbitmq.native._core import lib
 from orbitmq.shm.topic_table import QueueBounds, Topic
 from orbitmq.store import delays, halves
+from orbitmq.store.commit_log.log_head import stored_ms
 from orbitmq.store.consume_queue import UNIT_SIZE, ConsumeQueue, Unit
 from orbitmq.store.delays import DELAY_TOPIC, LEVELS, TIMER_TOPIC, Delays
 from orbitmq.store.halves import HALF_TOPIC, Halves
 from orbitmq.store.layout import StoreLayout
-from orbitmq.store.log_head import stored_ms
 
 HALF_KEPT_MS = 72 * 3600 * 1000  # so long a half message that is not settled counts as waiting; RocketMQ's fileReservedTime
 PIECE_UNITS = 1 << 16  # looked at between two questions whether to stop

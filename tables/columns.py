@@ -117,7 +117,7 @@ def batches(reader: Reader, names: Sequence[str], rows: int = BATCH_ROWS, size: 
     """
     import pyarrow as pa
 
-    from orbitmq.client.arrow import record_batch
+    from orbitmq.client.consumer.arrow import record_batch
 
     wanted = schema(names)
     # One column has to say how many rows there are, and this one costs nothing.

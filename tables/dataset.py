@@ -11,9 +11,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from orbitmq.client.consumer.subscription import tag_list
 from orbitmq.client.several import Several, not_one_text
 from orbitmq.client.sql_filter import checked_sql
-from orbitmq.client.subscription import tag_list
 from orbitmq.errors import SettingError
 from orbitmq.shm.topic_name import check_topic_name
 from orbitmq.tables import columns as source_columns
@@ -125,7 +125,7 @@ def dataset(
     Raises: SettingError: an argument is wrong, or there is no store. FilterError, UnknownTopic, TopicNameError,
         BrokerNotRunning, StoreVersion, StoreError; StoreFailed, TimedOut: the disk does not get there. ImportError: no pyarrow.
     """
-    import orbitmq.client.arrow  # noqa: F401  says what to install
+    import orbitmq.client.consumer.arrow  # noqa: F401  says what to install
 
     chosen = _choice(topics)
     wanted = source_columns.chosen(columns)

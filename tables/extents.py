@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from orbitmq.client.status import read_positions
+from orbitmq.client.admin.status import read_positions
 from orbitmq.errors import BrokerError, BrokerNotRunning, NoPermission, OffsetOutOfRange, SettingError, StoreFailed, TimedOut
 from orbitmq.errors.remedy import all_of
 from orbitmq.errors.remedy import hint as a_hint
@@ -25,7 +25,7 @@ from orbitmq.store.layout import StoreLayout
 from orbitmq.tables.selection import FLUSHED
 
 if TYPE_CHECKING:
-    from orbitmq.client.attachment import Attachment
+    from orbitmq.client.connection.attachment import Attachment
 
 AWAY_S = 60.0  # a broker that is restarted is back by then, its recovery included
 WAIT_S = 30.0  # for reput; and for the flush service in addition to its interval

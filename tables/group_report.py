@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 
-from orbitmq.client.administration import AT_ONCE
+from orbitmq.client.admin.administration import AT_ONCE
 from orbitmq.client.client import connect
 from orbitmq.errors import OrbitError
 from orbitmq.shm.topic_table import QueueKey

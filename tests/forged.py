@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import orbitmq
-from orbitmq.store.record import Record, check, encode
+from orbitmq.store.commit_log.record import Record, check, encode
 from tests.waiting import until
 
 BODY_AT = 88  # bytes of a record before its body

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.test_tidy import ROOT, short, sources
+from tests.test_tidy import FOLDERS, ROOT, short, sources
 
 DOCS = ROOT / "docs"
 FENCE = re.compile(r"^(?P<fence>```+|~~~+).*?^(?P=fence)[ \t]*$", re.MULTILINE | re.DOTALL)
@@ -19,6 +19,9 @@ INLINE = re.compile(r"\]\(\s*<?([^)\s>]+)>?(?:\s+\"[^\"]*\")?\s*\)")
 REFERENCE = re.compile(r"^ {0,3}\[[^\]]+\]:\s*(\S+)", re.MULTILINE)
 HEADING = re.compile(r"^#{1,6}[ \t]+(.+?)[ \t]*#*[ \t]*$", re.MULTILINE)
 MENTION = re.compile(r"\bdocs/[\w./-]+\.(?:md|py|svg)\b")
+
+ROOMS = [*FOLDERS, "tests", "base", "format", "shared", "check", "python", "litmus", "sanitize", "scripts", "cdef"]
+INVENTED = {"test_docs.py", "test_tidy.py", "test_own_tests.py"}  # they name sources that do not exist
 
 
 def prose(text: str) -> str:
@@ -83,6 +86,37 @@ def test_pages_that_the_sources_name_are_there() -> None:
         for number, line in enumerate(path.read_text().splitlines(), 1):
             wrong += [f"{short(path)}:{number}: {name}" for name in MENTION.findall(line) if not (ROOT / name).exists()]
     assert not wrong, "\n".join(wrong)
+
+
+def sources_that_are_gone(text: str) -> list[str]:
+    """Paths of the project's sources in a text that lead nowhere from the root, native/ or tests/."""
+    named = re.findall(rf"(?<![\w./-])((?:{'|'.join(ROOMS)})/[\w/]+\.(?:py|c|h))\b", text)
+    named = [name for name in named if not name.startswith("shared/bench/")]  # beside a checkout, not in it
+    return [name for name in named if not any((ROOT / base / name).exists() for base in ("", "native", "tests"))]
+
+
+def test_sources_that_are_named_are_there() -> None:
+    """Goal: no comment, docstring or page names a source that was moved. Method: every path of one, below a folder of ours."""
+    wrong = []
+    for path in sources(".py", ".c", ".h", ".md", ".sh"):
+        if path.name not in INVENTED:
+            wrong += [f"{short(path)}: {name}" for name in sources_that_are_gone(path.read_text())]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_a_source_that_is_gone_is_seen() -> None:
+    gone = ["client/nobody.py", "native/actors/nobody.c"]
+    assert sources_that_are_gone(" and ".join(gone)) == gone
+    there = ["client/client.py", "store/repair/log.py", "shared/ring.h", "cli/test_web_page.py", "x/client/nobody.py"]
+    assert not sources_that_are_gone(", ".join(there))
+
+
+def test_the_page_of_the_architecture_names_every_room() -> None:
+    """Goal: a newcomer finds the room of a task. Method: its table of folders within folders, against these."""
+    page = (DOCS / "architecture.md").read_text().partition("\n## Folders\n")[2].partition("\n## ")[0]
+    named = {room for row in page.splitlines() if row.startswith("| `") for room in re.findall(r"`(\w+/\w+)/`", row)}
+    rooms = {str(path.parent.relative_to(ROOT)) for folder in ROOMS for path in (ROOT / folder).glob("*/__init__.py")}
+    assert named == {room for room in rooms if not room.startswith(("native/", "scripts/", "tests/"))}
 
 
 @pytest.mark.parametrize(

@@ -25,8 +25,8 @@ from orbitmq.shm.frames import error_map, error_raised
 from orbitmq.spark.sink.options import KNOWN as SINK
 from orbitmq.spark.source.options import KNOWN as SOURCE
 from orbitmq.spark.spelling import spark
-from orbitmq.store.setting_sources import resolve
-from orbitmq.store.tree_settings import KINDS
+from orbitmq.store.settings.setting_sources import resolve
+from orbitmq.store.settings.tree_settings import KINDS
 from tests.syntax import nodes, of_all_sources, parsed
 from tests.test_tidy import ROOT, short, sources
 from tests.trees import small_broker
@@ -88,7 +88,7 @@ def hints() -> list[Found]:
 def arguments() -> set[str]:
     names: set[str] = set()
     for place in LIBRARY:
-        for path in (ROOT / place).glob("*.py") if (ROOT / place).is_dir() else [ROOT / place]:
+        for path in (ROOT / place).rglob("*.py") if (ROOT / place).is_dir() else [ROOT / place]:
             for node in nodes(path.read_text()):
                 if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                     names |= {each.arg for each in (*node.args.args, *node.args.kwonlyargs)}
@@ -117,7 +117,7 @@ def commands() -> dict[str, Any]:
 def test_hints_are_found() -> None:
     """Goal: the search below sees what there is. Method: hints of both languages that are known to exist."""
     assert len(hints()) > 50
-    assert {"native/python/producer/verdicts.c", "client/aio_producer.py"} <= {each.place.partition(":")[0] for each in hints()}
+    assert {"native/python/producer/verdicts.c", "client/aio/producer.py"} <= {each.place.partition(":")[0] for each in hints()}
 
 
 @of_all_sources

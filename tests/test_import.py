@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from importlib.util import find_spec
 
 import pytest
 
@@ -34,8 +35,10 @@ def test_a_client_is_imported_when_it_is_used() -> None:
 def test_what_looks_after_a_broker_is_imported_when_it_is_used() -> None:
     told = f"{CLIENT}; import sys; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-I", "-c", told], capture_output=True, text=True, check=True)
-    kept = {f"orbitmq.client.{name}" for name in ("client_status", "exact_groups", "status", "work_retries", "worker")}
-    assert "orbitmq.client.administration" in done.stdout and not kept & {*done.stdout.split()}
+    names = ("admin.client_status", "admin.exact_groups", "admin.status", "work.retries", "work.worker")
+    kept = {f"orbitmq.client.{name}" for name in names}
+    assert all(find_spec(name) for name in kept)
+    assert "orbitmq.client.admin.administration" in done.stdout and not kept & {*done.stdout.split()}
 
 
 @pytest.mark.parametrize("command", ["send", "status", "topic"])

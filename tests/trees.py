@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import orbitmq
-from orbitmq.client.status import ActorStatus, read_actors, read_positions
+from orbitmq.client.admin.status import ActorStatus, read_actors, read_positions
 from orbitmq.native._core import ffi, lib
 from orbitmq.shm.counters import ActorCounters, ActorPage
 from orbitmq.shm.segment import MOUNT, segment_prefix

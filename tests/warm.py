@@ -28,7 +28,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PROGRAM = ROOT / "tests" / "warm_parent.py"
 # With what they import later, if the settings or the command's words ask for it; some of that not every version has.
 MODULES = {
-    "orbitmq.actors.supervisor": ["orbitmq.actors.front", "orbitmq.actors.gateway", "tomllib"],
+    "orbitmq.actors.supervisor.supervisor": ["orbitmq.actors.gateway.front", "orbitmq.actors.gateway.gateway", "tomllib"],
     "orbitmq.cli.main": [
         *(f"orbitmq.cli.{path.stem}" for path in sorted((ROOT / "cli").glob("[a-z]*.py")) if path.stem != "main"),
         "orbitmq.cli.doctor.command", "orbitmq.cli.top.command", "orbitmq.cli.web.command",

@@ -10,8 +10,8 @@ from orbitmq.cli.doctor.finding import Finding
 from orbitmq.errors import OrbitError, SettingError, StoreError
 from orbitmq.store import lock
 from orbitmq.store.layout import StoreLayout
-from orbitmq.store.listen_place import ListenPlace, listen_places
-from orbitmq.store.setting_sources import resolve
+from orbitmq.store.settings.listen_place import ListenPlace, listen_places
+from orbitmq.store.settings.setting_sources import resolve
 
 NOUN = "ports"
 

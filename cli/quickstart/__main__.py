@@ -29,7 +29,7 @@ from orbitmq.cli.quickstart.workers import GROUP, TOPIC, Reports, consume, produ
 from orbitmq.client.client import Client
 from orbitmq.client.setting_types import BrokerSettings
 from orbitmq.errors import BrokerError, OrbitError
-from orbitmq.store.settings import PAGE
+from orbitmq.store.settings.settings import PAGE
 
 PRODUCERS = 2
 CONSUMERS = 2

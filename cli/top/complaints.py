@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from orbitmq.client.status import Status
+from orbitmq.client.admin.status import Status
 
 KEPT = 200
 

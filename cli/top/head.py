@@ -12,7 +12,7 @@ from orbitmq.cli.printing import one_line
 from orbitmq.cli.top.model import Model
 from orbitmq.cli.top.ruler import ruler
 from orbitmq.cli.top.series import Series
-from orbitmq.client.health import DEGRADED, OK
+from orbitmq.client.admin.health import DEGRADED, OK
 from orbitmq.shm.disk_fault import byte_count
 
 HEALTH_STYLES = {OK: "green", DEGRADED: "yellow"}

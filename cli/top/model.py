@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from orbitmq.cli.looks import Between, Look
 from orbitmq.cli.top.complaints import Complaints
 from orbitmq.cli.top.series import Series
-from orbitmq.client.status import ActorStatus, GroupStatus, Status, TopicStatus
+from orbitmq.client.admin.status import ActorStatus, GroupStatus, Status, TopicStatus
 
 GAP_S = 15.0  # rates over a longer time would say nothing about now
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rich.text import Text
 
-from orbitmq.client.status import Positions
+from orbitmq.client.admin.status import Positions
 from orbitmq.shm.disk_fault import byte_count
 
 SPAN_MIN = 1 << 16  # bytes; what is nearer than this is as good as there

@@ -10,8 +10,8 @@ import orbitmq
 from orbitmq.cli.looks import Look
 from orbitmq.cli.top.model import Life, Seen
 from orbitmq.cli.web.browse import Asked, Page, page_of
+from orbitmq.client.admin.status import ActorStatus
 from orbitmq.client.client import Client
-from orbitmq.client.status import ActorStatus
 from orbitmq.errors import BrokerNotRunning, BrokerStopped, OrbitError
 from orbitmq.shm.process_stat import process_stat
 

@@ -16,9 +16,9 @@ from orbitmq.cli.web.answer import Answer, of_error, refused
 from orbitmq.cli.web.browse import Damaged, page_of
 from orbitmq.cli.web.changes import Changes
 from orbitmq.cli.web.guard import Guard, Rules
-from orbitmq.client.dead_letter import PREFIX, letter_of
+from orbitmq.client.dead_letter.dead_letter import PREFIX, letter_of
+from orbitmq.client.dead_letter.redrive import sent_again
 from orbitmq.client.message import Message
-from orbitmq.client.redrive import sent_again
 from orbitmq.errors import OrbitError
 
 PAGE = Path(__file__).parent / "page"

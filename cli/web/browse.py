@@ -13,9 +13,9 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Literal
 
+from orbitmq.client.consumer.subscription import look_up, tag_list
 from orbitmq.client.lookup import Attached, reader_of
 from orbitmq.client.sql_filter import checked_sql
-from orbitmq.client.subscription import look_up, tag_list
 from orbitmq.errors import CorruptRecord, SettingError, UnknownQueue
 from orbitmq.native._types import Message, Reader
 from orbitmq.shm.topic_name import check_topic_name

@@ -15,7 +15,7 @@ from orbitmq.cli.console import err, out
 from orbitmq.cli.listening import place_of, taken
 from orbitmq.cli.options import Name, Store
 from orbitmq.errors import OrbitError
-from orbitmq.store.listen_address import ListenAddress
+from orbitmq.store.settings.listen_address import ListenAddress
 
 if TYPE_CHECKING:
     from orbitmq.cli.web.guard import Rules

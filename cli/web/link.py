@@ -13,8 +13,8 @@ from typing import Any
 
 import orbitmq
 from orbitmq.cli.looks import Between, Look
+from orbitmq.client.admin.status import GroupStatus
 from orbitmq.client.client import Client
-from orbitmq.client.status import GroupStatus
 from orbitmq.errors import OrbitError
 
 FRESH_S = 0.8  # a look that is not older serves all who ask

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from orbitmq.cli.web.browse import Damaged, Found, Page
-from orbitmq.client.dead_letter import DeadLetter
+from orbitmq.client.dead_letter.dead_letter import DeadLetter
 from orbitmq.client.message import Message
 
 PREVIEW = 240  # bytes of a body in a list

@@ -8,7 +8,7 @@ from contextlib import suppress
 from itertools import count
 from typing import Any, Protocol
 
-from orbitmq.client.work_heartbeat import Heartbeat
+from orbitmq.client.work.heartbeat import Heartbeat
 from orbitmq.errors import OrbitError
 
 LOOKS = 4  # in each visibility time

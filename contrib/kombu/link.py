@@ -6,12 +6,12 @@ import threading
 from contextlib import suppress
 
 import orbitmq
+from orbitmq.client.admin.status import read_positions
 from orbitmq.client.client import Client
-from orbitmq.client.consumer import Consumer
-from orbitmq.client.delayed import DelayedMessage
-from orbitmq.client.producer import Producer
-from orbitmq.client.status import read_positions
-from orbitmq.client.work_session import WorkSession
+from orbitmq.client.consumer.consumer import Consumer
+from orbitmq.client.delay.delayed import DelayedMessage
+from orbitmq.client.producer.producer import Producer
+from orbitmq.client.work.session import WorkSession
 from orbitmq.contrib.kombu.envelope import Payload, labels, packed, to_be_kept
 from orbitmq.contrib.kombu.options import Options
 from orbitmq.errors import UnknownGroup, UnknownTopic

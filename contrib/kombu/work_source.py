@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 
-from orbitmq.client.hand_out import HandOut
+from orbitmq.client.work.hand_out import HandOut
 from orbitmq.contrib.kombu.envelope import unpacked, was_kept
 from orbitmq.contrib.kombu.link import INDEXED_S, Link
 from orbitmq.contrib.kombu.names import topic_of

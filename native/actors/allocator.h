@@ -1,6 +1,6 @@
 /* The allocator: keeps the writer's next file and its next pages ready, so that neither is made while senders wait.
  *
- * Python makes a file (store/mapped_file.py). Pages are made ready by reading them. The file is reserved but unwritten, so the
+ * Python makes a file (store/commit_log/mapped_file.py). Pages are made ready by reading them. The file is reserved but unwritten, so the
  * kernel supplies zeroed, clean pages without asking the disk, and the writer's first store to each page finds it there. Only a
  * few pages are kept ahead, because pages that nobody writes are memory that nobody else can use.
  */

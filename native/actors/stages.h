@@ -7,9 +7,9 @@
 #ifndef ORBITMQ_STAGES_H
 #define ORBITMQ_STAGES_H
 
-#include "actors/handler.h"
-#include "actors/reput.h"
-#include "actors/writer.h"
+#include "actors/handler/handler.h"
+#include "actors/reput/reput.h"
+#include "actors/writer/writer.h"
 
 struct stages;
 

@@ -19,7 +19,7 @@ void crash_point_pass(const char *name) { (void)name; }
 #define PLAN_TRAPS 4
 #define TRAP_PAUSES UINT32_C(0x80000000) /* in `left`: the last to pass is stopped there until the test lets it continue */
 
-/* tests/crash/plan.py writes name and left, and clears left before it changes a name. */
+/* tests/crash/crash_plan.py writes name and left, and clears left before it changes a name. */
 struct trap {
     char name[64];
     _Atomic uint32_t left;   /* passages until death; 0: not armed */

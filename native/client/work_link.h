@@ -1,5 +1,5 @@
 /* A worker's end of its session: takes hand-outs, gives answers, and sleeps until there is news. One thread at a time may call it, except
- * work_link_wait, work_link_tell and work_link_ring. The dispatcher is the other end (actors/dispatcher.h).
+ * work_link_wait, work_link_tell and work_link_ring. The dispatcher is the other end (actors/dispatcher/dispatcher.h).
  */
 #ifndef ORBITMQ_WORK_LINK_H
 #define ORBITMQ_WORK_LINK_H

@@ -62,7 +62,7 @@ static inline bool timer_is_topic(struct slice topic)
 /* The time in a TIMER_OUT_MS property, ms; 0 if it is none. */
 uint64_t delay_time_ms(struct slice out_ms);
 
-/* What is done of the messages with a time, in four numbers (actors/timer.h): known, due time, offset, floor. */
+/* What is done of the messages with a time, in four numbers (actors/scheduler/timer.h): known, due time, offset, floor. */
 struct timer_done {
     uint64_t known, due_ms, offset, floor;
 };

@@ -3,7 +3,7 @@
  *   u8 version (1)   u8 group size, group   u16 queues, then for each: u8 topic size, topic, u32 queue, u64 from, u64 to
  *
  * All big-endian. The group has been at `from` in the queue, or COMMIT_FROM_NOTHING if none of its offsets was committed so before; it goes on
- * at `to`, or COMMIT_TO_NOTHING: what was committed so is forgotten. The records of a group and queue are a chain: each begins where the one before it ended (actors/writer_commits.c).
+ * at `to`, or COMMIT_TO_NOTHING: what was committed so is forgotten. The records of a group and queue are a chain: each begins where the one before it ended (actors/writer/writer_commits.c).
  */
 #ifndef ORBITMQ_GROUP_COMMIT_H
 #define ORBITMQ_GROUP_COMMIT_H

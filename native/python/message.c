@@ -347,7 +347,7 @@ static PyObject *message_record(PyObject *self, PyObject *unused)
     return PyBytes_FromStringAndSize((const char *)message->record, message->size);
 }
 
-/* message.reply(body, ...): orbitmq.client.reply does it, over the connection that the message came by. */
+/* message.reply(body, ...): orbitmq.client.request.reply does it, over the connection that the message came by. */
 static PyObject *message_reply(PyObject *self, PyObject *arguments, PyObject *keywords)
 {
     PyObject *home = PyObject_GetAttrString(((struct message *)self)->keeper, "home");
@@ -357,7 +357,7 @@ static PyObject *message_reply(PyObject *self, PyObject *arguments, PyObject *ke
         PyErr_Clear(); /* bytes keep it, which came by no connection */
         home = Py_NewRef(Py_None);
     }
-    PyObject *module = PyImport_ImportModule("orbitmq.client.reply");
+    PyObject *module = PyImport_ImportModule("orbitmq.client.request.reply");
     PyObject *reply = module ? PyObject_GetAttrString(module, "reply_over") : NULL;
     PyObject *first = reply ? PyTuple_Pack(2, home, self) : NULL;
     PyObject *all = first ? PySequence_Concat(first, arguments) : NULL;

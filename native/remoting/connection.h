@@ -5,7 +5,7 @@
 #define ORBITMQ_CONNECTION_H
 
 #include "format/record_host.h"
-#include "remoting/remoting_header.h"
+#include "remoting/frame/remoting_header.h"
 
 #include <sys/uio.h>
 

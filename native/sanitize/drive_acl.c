@@ -1,6 +1,6 @@
 /* Access rules with requests of any fields and addresses, in memory of exactly their size. */
 #include "drive.h"
-#include "remoting/acl.h"
+#include "remoting/acl/acl.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* The bits of messages that were cancelled, whose ring goes round many times, compared with a list of what was set. */
 #include "drive.h"
-#include "actors/cancelled.h"
+#include "actors/scheduler/cancelled.h"
 
 #define ROUNDS 2000u
 #define SETS 16u

@@ -1,7 +1,7 @@
 /* Frames of any bytes, and damaged ones of good headers, in memory of exactly their size: read, and what was read written in both forms
  * and read again. */
 #include "drive.h"
-#include "remoting/remoting_header.h"
+#include "remoting/frame/remoting_header.h"
 
 #include <string.h>
 

@@ -8,9 +8,9 @@
 #include "format/record.h"
 #include "format/sql.h"
 #include "format/tag_filter.h"
-#include "remoting/acl.h"
-#include "remoting/gateway_wish.h"
-#include "remoting/remoting_batch.h"
+#include "remoting/acl/acl.h"
+#include "remoting/gateway/gateway_wish.h"
+#include "remoting/frame/remoting_batch.h"
 
 #include <inttypes.h>
 #include <string.h>

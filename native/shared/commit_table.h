@@ -1,7 +1,7 @@
 /* Where groups are whose offsets are committed with atomic batches: for each group and queue the offset of its newest record in
  * rmq_sys_group_commits. Part of the control block, so it outlives the writer, which alone changes it; every process may look.
  *
- * A record is applied here when its write group is committed, never before (actors/writer_commits.c). `next` is raised afterwards: whatever
+ * A record is applied here when its write group is committed, never before (actors/writer/writer_commits.c). `next` is raised afterwards: whatever
  * dies, all records before it are applied, and a successor applies those from it on, in order, again.
  *
  * Each word says all by itself, so all accesses are relaxed: a key is put into a free place and stays there, and the value of a place belongs

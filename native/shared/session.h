@@ -58,7 +58,7 @@ struct session {
     _Alignas(SEGMENT_LINE) _Atomic uint32_t interest_version;
     _Atomic uint32_t interest_count;
     /* the client's: CLOCK_MONOTONIC of its last call, or of its last look while it waits; the coordinator uses it to recognise
-     * a member that hangs (actors/group_clock.py) */
+     * a member that hangs (actors/groups/group_clock.py) */
     _Atomic uint64_t called_ns;
     _Alignas(SEGMENT_LINE) _Atomic uint32_t interest_seen;
     /* the client's: threads that sleep on the bell for room in the ring; no other sleep is cut short for room */

@@ -37,12 +37,12 @@ enum work_state { WORK_FREE = 0, WORK_HELD = 1, WORK_WAITING = 2, WORK_DONE = 3,
 
 struct work_file {
     uint64_t magic;      /* 0: the coordinator has made it, and the dispatcher has not used it yet */
-    uint64_t opening;    /* the queue's opening (store/work_plan.py) for which the dispatcher made it fit; or, while magic is 0, is to */
+    uint64_t opening;    /* the queue's opening (store/work/plan.py) for which the dispatcher made it fit; or, while magic is 0, is to */
     uint64_t generation; /* of the tree whose sessions have what is in hand */
     uint8_t boot[16];
     _Alignas(SEGMENT_LINE) _Atomic uint64_t floor;
     _Atomic uint64_t frontier;
-    /* the coordinator's, by system call: the floor that consumerOffset.json has had for certain (store/work_files.py) */
+    /* the coordinator's, by system call: the floor that consumerOffset.json has had for certain (store/work/files.py) */
     _Alignas(SEGMENT_LINE) uint64_t told;
 };
 static_assert(sizeof(struct work_file) <= WORK_WORDS_AT, "the header has a page of its own");

@@ -15,7 +15,7 @@ from orbitmq.remoting.host import Host
 from orbitmq.remoting.request import Answer, Answers, Request
 from orbitmq.remoting.routes import CLUSTER
 from orbitmq.shm import runtime
-from orbitmq.store.listen_address import listen_address
+from orbitmq.store.settings.listen_address import listen_address
 
 CONFIG, RUNTIME = 26, 28
 VERSION = 407  # of the protocol: RocketMQ 4.9.7

@@ -11,8 +11,8 @@ from orbitmq.native._core import ffi, lib
 from orbitmq.native._types import Message, Reader
 from orbitmq.remoting.host import Host
 from orbitmq.shm.topic_table import Topic, TopicTable
+from orbitmq.store.commit_log.log_head import stored_ms
 from orbitmq.store.index_file import TIME_END, candidates, key_hash
-from orbitmq.store.log_head import stored_ms
 
 COLLISIONS = 128  # hits of one IndexFile, of which some may belong to other keys
 

@@ -7,7 +7,7 @@ from orbitmq.remoting.admin.queue_map import compact
 from orbitmq.remoting.host import Host
 from orbitmq.remoting.request import QUERY_NOT_FOUND, Answer, Answers, Request
 from orbitmq.store import name_server_values as kept
-from orbitmq.store.listen_address import listen_address
+from orbitmq.store.settings.listen_address import listen_address
 
 PUT, GET, DELETE, LIST, SETTINGS = 100, 101, 102, 219, 319
 

@@ -1,11 +1,11 @@
-"""A stored record as remote clients see it (native/remoting/gateway_record.c does the same for pulls)."""
+"""A stored record as remote clients see it (native/remoting/gateway/gateway_record.c does the same for pulls)."""
 
 from __future__ import annotations
 
 import re
 import struct
 
-from orbitmq.store.record import CRC_PROPERTY
+from orbitmq.store.commit_log.record import CRC_PROPERTY
 
 _SEAL = f"{CRC_PROPERTY}\1".encode()
 _MARK = re.compile(rb"ATOMIC\x01\d+:\d+\x02")  # of an atomic batch

@@ -5,8 +5,8 @@
  *   codec NAME ROUNDS      prints [ns with the idea, ns without it], of one conversion
  */
 #include "format/properties.h"
-#include "remoting/gateway_wish.h"
-#include "remoting/remoting_header.h"
+#include "remoting/gateway/gateway_wish.h"
+#include "remoting/frame/remoting_header.h"
 #include "shared/topics.h"
 
 #include <arpa/inet.h>

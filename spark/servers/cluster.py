@@ -17,7 +17,7 @@ from orbitmq.spark.servers.connection import Answer, Connection, DamagedError
 from orbitmq.spark.servers.failures import Patience
 from orbitmq.spark.servers.route import STRIDE, Holder, Route
 from orbitmq.spark.servers.servers import Servers
-from orbitmq.store.listen_address import ListenAddress
+from orbitmq.store.settings.listen_address import ListenAddress
 
 PULL, CONFIG, RUNTIME, OFFSET_AT, MAX_OFFSET, MIN_OFFSET, ROUTE, TOPICS = 11, 26, 28, 29, 30, 31, 105, 206
 SUCCESS, ERROR, BUSY, UNAVAILABLE, NO_TOPIC = 0, 1, 2, 14, 17

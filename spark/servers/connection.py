@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from orbitmq.spark.servers.servers import Servers
 from orbitmq.spark.servers.signature import signed
-from orbitmq.store.listen_address import ListenAddress
+from orbitmq.store.settings.listen_address import ListenAddress
 
 VERSION = 407  # of RocketMQ 4.9.3, which the fields are those of
 FRAME_MAX = 64 << 20  # more than any record, or any answer to a pull

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from orbitmq.errors import ProtocolError, TimedOut
 from orbitmq.errors.remedy import hint
-from orbitmq.store.listen_address import ListenAddress
+from orbitmq.store.settings.listen_address import ListenAddress
 
 PAUSES_S = (0.05, 0.1, 0.2, 0.5, 1.0)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from orbitmq.native._core import ffi, lib
-from orbitmq.store import record as stored
+from orbitmq.store.commit_log import record as stored
 from orbitmq.store.consume_queue import UNIT_SIZE
 
 PAGE = 4096

@@ -12,7 +12,7 @@ from typing import Any
 
 from orbitmq.errors import SettingError
 from orbitmq.errors.remedy import hint
-from orbitmq.store.listen_address import ListenAddress, listen_address
+from orbitmq.store.settings.listen_address import ListenAddress, listen_address
 
 STRIDE = 100_000  # more queues than a topic has on one broker
 PERM_WRITE = 2  # in a topic's permissions

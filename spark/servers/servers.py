@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from orbitmq.errors import SettingError
-from orbitmq.store.listen_address import ListenAddress, server_addresses
+from orbitmq.store.settings.listen_address import ListenAddress, server_addresses
 
 OPTIONS = ("servers", "timeout", "accessKey", "secretKey", "tls", "tlsTrust", "tlsVerify", "brokers")
 Refuse = Callable[..., SettingError]

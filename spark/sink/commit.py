@@ -26,11 +26,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from orbitmq.client.admin.status import read_positions
 from orbitmq.client.client import Client, connect
-from orbitmq.client.producer import Producer
-from orbitmq.client.producer_settings import MESSAGE_MIN, MESSAGE_USUAL
-from orbitmq.client.session import SessionHandle
-from orbitmq.client.status import read_positions
+from orbitmq.client.connection.session import SessionHandle
+from orbitmq.client.producer.producer import Producer
+from orbitmq.client.producer.settings import MESSAGE_MIN, MESSAGE_USUAL
 from orbitmq.errors import (
     BrokerNotRunning,
     BrokerStopped,

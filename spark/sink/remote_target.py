@@ -33,7 +33,7 @@ from orbitmq.spark.sink.commit import no_permission, no_queue, no_topic
 from orbitmq.spark.sink.remote_batches import Batch, batches
 from orbitmq.spark.sink.staging import StagedRows
 from orbitmq.spark.sink.state import Intent, Query, State
-from orbitmq.store.listen_address import ListenAddress
+from orbitmq.store.settings.listen_address import ListenAddress
 from orbitmq.tables.carried import ROW_NAME
 
 SEND_BATCH = 320

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from orbitmq.client.subscription import TAGS_MAX
+from orbitmq.client.consumer.subscription import TAGS_MAX
 from orbitmq.tables.extents import Snapshot
 from orbitmq.tables.moments import END, stored_within
 from orbitmq.tables.planning import Slice

@@ -7,8 +7,8 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from orbitmq.client.consumer.subscription import TagFault, tags_or_fault
 from orbitmq.client.sql_filter import refusal
-from orbitmq.client.subscription import TagFault, tags_or_fault
 from orbitmq.shm.sql_text import SqlFault, sql_or_fault
 from orbitmq.spark.refusal import refused, unknown_hint
 from orbitmq.spark.servers import servers as servers_options

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from orbitmq.spark.servers import failures
 from orbitmq.spark.servers.cluster import SUCCESS, Cluster, Place
 from orbitmq.spark.servers.servers import Servers
-from orbitmq.store import record as stored
+from orbitmq.store.commit_log import record as stored
 
 Which = tuple[str, int]  # topic, partition
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from orbitmq.store.commit_log.log_scan import LogScan
+from orbitmq.store.commit_log.record import Record
 from orbitmq.store.halves import GIVEN_UP_TOPIC, HALF_TOPIC
-from orbitmq.store.log_scan import LogScan
-from orbitmq.store.record import Record
 
 CRC_PROPERTY = b"__CRC32#"  # of OrbitMQ's records
 

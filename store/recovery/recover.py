@@ -24,15 +24,16 @@ from dataclasses import dataclass, field
 from orbitmq.errors import CorruptRecord, StoreError
 from orbitmq.shm.crash_point import crash_point
 from orbitmq.shm.topic_table import QueueKey
-from orbitmq.store import abort, atomic_file, commits, index_headers, mapped_file, positions, remake, rising, work_files
+from orbitmq.store import abort, atomic_file, commits, index_headers, positions, remake, rising
 from orbitmq.store.checkpoint import Checkpoint
+from orbitmq.store.commit_log import mapped_file
+from orbitmq.store.commit_log.log_scan import LogScan, scan_log
+from orbitmq.store.commit_log.record import Fault, Record, parse
 from orbitmq.store.consume_queue import Extent
 from orbitmq.store.index_headers import IndexHeader
 from orbitmq.store.layout import StoreLayout
-from orbitmq.store.log_scan import LogScan, scan_log
 from orbitmq.store.note import Note
 from orbitmq.store.positions import Positions, Recorded
-from orbitmq.store.record import Fault, Record, parse
 from orbitmq.store.recovery import kept_config, log_rewrite, lone_commit
 from orbitmq.store.recovery import queues as queue_recovery
 from orbitmq.store.recovery.fallbacks import fallbacks
@@ -40,9 +41,10 @@ from orbitmq.store.recovery.log_cut import cut_after, find_tail, set_aside
 from orbitmq.store.recovery.report import Cut, Damage, NextStart, QueueState, RecoveryReport
 from orbitmq.store.recovery.table import PLANS, Anchor, Ending, Mark, Plan, ending
 from orbitmq.store.reput_commit import ReputCommit
-from orbitmq.store.settings import StoreSettings
+from orbitmq.store.settings.settings import StoreSettings
 from orbitmq.store.unsynced import Doubt, Unsynced
 from orbitmq.store.unsynced import load as load_doubt
+from orbitmq.store.work import files as work_files
 
 Progress = Callable[[str], None]
 

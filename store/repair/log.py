@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from orbitmq.shm.crash_point import crash_point
-from orbitmq.store import atomic_file, mapped_file, sparse
+from orbitmq.store import atomic_file, sparse
+from orbitmq.store.commit_log import mapped_file
+from orbitmq.store.commit_log.record import Record, check
 from orbitmq.store.consume_queue import RECORD_MAX
 from orbitmq.store.fill_plan import Stretch
-from orbitmq.store.record import Record, check
 from orbitmq.store.recovery.log_cut import free_name
 from orbitmq.store.repair.log_damage import Filling, LogDamage
 from orbitmq.store.stand_in import fill

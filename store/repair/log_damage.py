@@ -10,10 +10,10 @@ from dataclasses import dataclass, field, replace
 from orbitmq.errors import OffsetOutOfRange, StoreSettingsError
 from orbitmq.shm.topic_table import QueueKey
 from orbitmq.store import sparse
+from orbitmq.store.commit_log.record import BLANK_MAGIC, Record, parse
 from orbitmq.store.consume_queue import RECORD_MAX, ConsumeQueue, Unit
 from orbitmq.store.layout import StoreLayout
-from orbitmq.store.record import BLANK_MAGIC, Record, parse
-from orbitmq.store.settings import StoreSettings
+from orbitmq.store.settings.settings import StoreSettings
 from orbitmq.store.stand_in import BLANK, LEAST_FILLER, LostMessage, room_for
 from orbitmq.store.verify.findings import Gap, Lost, Verdict
 

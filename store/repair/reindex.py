@@ -23,7 +23,7 @@ from orbitmq.store.file_system import disk_error
 from orbitmq.store.layout import StoreLayout
 from orbitmq.store.positions import Positions
 from orbitmq.store.recovery.report import RecoveryReport
-from orbitmq.store.settings import StoreSettings
+from orbitmq.store.settings.settings import StoreSettings
 
 STEP_BYTES = 16 << 20
 SPARE_TOPICS = 1024  # for topics that are named only by records without a place in a queue

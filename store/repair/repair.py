@@ -42,7 +42,7 @@ from orbitmq.store.repair.log import LogRepair, is_log_file
 from orbitmq.store.repair.log_damage import Filling, LogDamage
 from orbitmq.store.repair.reindex import reindex
 from orbitmq.store.reput_commit import ReputCommit
-from orbitmq.store.settings import StoreSettings
+from orbitmq.store.settings.settings import StoreSettings
 from orbitmq.store.stand_in import renumber
 from orbitmq.store.verify.findings import Finding, Gap, Kind, Lost, QueueSeen, Verdict
 from orbitmq.store.verify.verify import verify

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from orbitmq.native._core import lib
+from orbitmq.store.commit_log.record import Fault
 from orbitmq.store.consume_queue import ConsumeQueue
 from orbitmq.store.layout import StoreLayout
-from orbitmq.store.record import Fault
-from orbitmq.store.settings import StoreSettings
+from orbitmq.store.settings.settings import StoreSettings
 from orbitmq.store.verify.findings import Finding, Kind
 
 _FIELDS = ("", "begin timestamp", "end timestamp", "begin offset", "end offset", "number of slots in use", "next entry")

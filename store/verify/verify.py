@@ -20,16 +20,16 @@ from pathlib import Path
 from orbitmq.errors import StoreFailed, StoreLocked, StoreSettingsError, StoreUnsupported
 from orbitmq.native._core import ffi, lib
 from orbitmq.store import abort, index_headers, positions, purged, remake
+from orbitmq.store.commit_log.log_scan import queue_key
+from orbitmq.store.commit_log.mapped_file import NAME_DIGITS
 from orbitmq.store.consume_queue import UNIT_SIZE, ConsumeQueue, queues
 from orbitmq.store.layout import StoreLayout
 from orbitmq.store.lock import is_held
-from orbitmq.store.log_scan import queue_key
-from orbitmq.store.mapped_file import NAME_DIGITS
 from orbitmq.store.positions import Recorded
 from orbitmq.store.purged import Purged
 from orbitmq.store.recovery.recover import next_start
 from orbitmq.store.reput_commit import ReputCommit
-from orbitmq.store.settings import StoreSettings
+from orbitmq.store.settings.settings import StoreSettings
 from orbitmq.store.verify.file_checks import LogSeen, check_always, check_commits, check_slots, check_stop
 from orbitmq.store.verify.finding_text import FindingTexts
 from orbitmq.store.verify.findings import Finding, Gap, Kind, Lost, QueueSeen, Verdict

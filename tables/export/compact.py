@@ -86,7 +86,7 @@ def compact(out: str | Path, topics: Several[str] = (), *, progress: Progress | 
     Raises: SettingError: no export is there. UnknownTopic: it has none of that name. ExportBusy, ExportDamaged, ExportFailed.
         ImportError: no pyarrow.
     """
-    import orbitmq.client.arrow  # noqa: F401  says what to install, before anything is made
+    import orbitmq.client.consumer.arrow  # noqa: F401  says what to install, before anything is made
 
     not_one_text(topics, "compact files of topics", "topics")
     begun = time.perf_counter()

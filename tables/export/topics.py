@@ -81,7 +81,7 @@ def export(
     Raises: UnknownTopic, BrokerNotRunning, SettingError, GroupNameError; OffsetOutOfRange: retention was faster; ExportBusy,
         ExportDiffers, ExportDamaged, ExportFailed; CorruptRecord, StoreError. ImportError: no pyarrow.
     """
-    import orbitmq.client.arrow  # noqa: F401  says what to install, before anything is made
+    import orbitmq.client.consumer.arrow  # noqa: F401  says what to install, before anything is made
 
     wish = Wish.of(topics, by, columns, full=full, allow_gaps=allow_gaps, group=group)
     return run_export(store_or_broker, out, wish, tasks_here, progress)

@@ -9,11 +9,11 @@ from typing import Any
 
 from orbitmq.actors.scheduler import Scheduler
 from orbitmq.native._core import lib
+from orbitmq.store.commit_log.record import Record, check
 from orbitmq.store.delays import DELAY_TOPICS
 from orbitmq.store.layout import StoreLayout
-from orbitmq.store.record import Record, check
-from orbitmq.store.settings import StoreSettings
-from orbitmq.store.tree_settings import TreeSettings
+from orbitmq.store.settings.settings import StoreSettings
+from orbitmq.store.settings.tree_settings import TreeSettings
 from tests.native.pipeline import MESSAGE, Verdict
 from tests.power.life import Life, open_store
 from tests.waiting import WATCHDOG_S, Stuck

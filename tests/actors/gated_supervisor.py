@@ -8,8 +8,8 @@ import select
 import sys
 from pathlib import Path
 
-from orbitmq.actors import supervisor
 from orbitmq.actors.reput import Reput
+from orbitmq.actors.supervisor import supervisor
 
 gate = Path(sys.argv[1])
 run = Reput.run

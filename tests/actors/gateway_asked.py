@@ -7,7 +7,7 @@ import struct
 from collections.abc import Iterator
 from pathlib import Path
 
-from orbitmq.store import record as records_on_disk
+from orbitmq.store.commit_log import record as records_on_disk
 from tests.native import remoting_model as model
 
 SENDS_LONG, SENDS_SHORT = (10, 324), (310, 320, 325)

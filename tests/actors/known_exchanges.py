@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from orbitmq.store import record as records_on_disk
+from orbitmq.store.commit_log import record as records_on_disk
 from tests.actors.remoting_client import Remote, Said, records
 from tests.native import remoting_model as model
 from tests.native.remoting_model import BINARY, JSON

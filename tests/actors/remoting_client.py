@@ -8,7 +8,7 @@ import socket
 from collections import deque
 from typing import NamedTuple, TypeAlias
 
-from orbitmq.store.listen_address import listen_address
+from orbitmq.store.settings.listen_address import listen_address
 from tests.native import remoting_model as model
 from tests.native.remoting_model import JSON, Header
 from tests.waiting import WATCHDOG_S

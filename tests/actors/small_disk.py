@@ -14,7 +14,7 @@ from pathlib import Path
 
 import orbitmq
 from orbitmq import errors
-from orbitmq.client.work_session import WorkSession
+from orbitmq.client.work.session import WorkSession
 from tests.trees import actors, indexed, kill, small_broker
 from tests.waiting import dead, until
 

@@ -16,7 +16,7 @@ import threading
 from collections import Counter
 from typing import Any
 
-from orbitmq.store.listen_address import listen_address
+from orbitmq.store.settings.listen_address import listen_address
 from tests.native import remoting_model as model
 from tests.waiting import WATCHDOG_S
 

@@ -6,8 +6,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orbitmq.actors.assignment import assign
-from orbitmq.actors.groups import Group, Member
+from orbitmq.actors.groups.assignment import assign
+from orbitmq.actors.groups.groups import Group, Member
 
 MEMBERS = [f"{slot}.1" for slot in range(5)]
 

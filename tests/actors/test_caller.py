@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orbitmq.actors.caller import OPERATOR, OTHERS_PERCENT, Caller, Share, require_maker
+from orbitmq.actors.sessions.caller import OPERATOR, OTHERS_PERCENT, Caller, Share, require_maker
 from orbitmq.errors import Full, NoPermission
 
 USERS = st.integers(1, 4)

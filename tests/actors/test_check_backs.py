@@ -17,7 +17,7 @@ from orbitmq.actors import check_backs
 from orbitmq.actors.check_backs import AT_ONCE, Asked, CheckBacks
 from orbitmq.errors import ProtocolError
 from orbitmq.store.check_notes import ENTRY_SIZE, CheckNotes
-from orbitmq.store.tree_settings import TreeSettings, tree_settings
+from orbitmq.store.settings.tree_settings import TreeSettings, tree_settings
 from tests.trees import small_broker
 
 TIMEOUT_MS, INTERVAL_MS, MOST = 6_000, 60_000, 3

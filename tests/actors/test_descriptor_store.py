@@ -11,7 +11,7 @@ from contextlib import suppress
 import msgpack
 import pytest
 
-from orbitmq.actors.descriptor_store import DescriptorKeeper, DescriptorStore
+from orbitmq.actors.sessions.descriptor_store import DescriptorKeeper, DescriptorStore
 from orbitmq.errors import BrokerStopped, Full
 
 

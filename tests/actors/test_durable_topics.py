@@ -1,6 +1,6 @@
 """Goal: a topic's durability is kept: in the file, in the table, across the coordinator's death and the tree's stop, and after
 writes that failed. Method: real trees on small stores; the file is read and written by hand. Of
-actors/topic_registry.py; its other refusals are in tests/actors/test_sharing.py."""
+actors/topics/topic_registry.py; its other refusals are in tests/actors/test_sharing.py."""
 
 from __future__ import annotations
 

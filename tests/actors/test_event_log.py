@@ -15,10 +15,11 @@ from pathlib import Path
 
 import pytest
 
-from orbitmq.actors import event_log, events
-from orbitmq.actors.child_output import ChildOutput
-from orbitmq.actors.children import child_process
-from orbitmq.actors.event_log import EventLog, Output
+from orbitmq.actors import events
+from orbitmq.actors.supervisor import event_log
+from orbitmq.actors.supervisor.child_output import ChildOutput
+from orbitmq.actors.supervisor.children import child_process
+from orbitmq.actors.supervisor.event_log import EventLog, Output
 from orbitmq.errors import SettingError
 from orbitmq.shm.event import Event
 

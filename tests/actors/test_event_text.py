@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orbitmq.actors.event_text import form_of
+from orbitmq.actors.supervisor.event_text import form_of
 from orbitmq.shm.event import Event
 
 EVENT = Event(1_800_000_000.1234567, 40, "handler 0", 7, "it died", {"ended": "SIGABRT", "last_words": ["a b", "c"]})

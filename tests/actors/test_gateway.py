@@ -2,8 +2,8 @@
 kill and no bytes make the gateway lose, double or invent a message.
 
 Method: a client made of the readable model of the protocol, beside OrbitMQ's own client on the same topics. RocketMQ's Java
-client judges in tests/interop/test_remote.py. Also of actors/listener.py, actors/remote_loop.py,
-actors/spec.py, store/listen_address.py and remoting/name_server.py.
+client judges in tests/interop/test_remote.py. Also of actors/listener.py, actors/gateway/remote_loop.py,
+actors/supervisor/spec.py, store/settings/listen_address.py and remoting/name_server.py.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import pytest
 
 import orbitmq
 from orbitmq.errors import SettingError
-from orbitmq.store import record as records_on_disk
+from orbitmq.store.commit_log import record as records_on_disk
 from tests.actors.remoting_client import (
     CLUSTER,
     HEARTBEAT,

@@ -1,5 +1,5 @@
 """Goal: with access rules, the gateway serves a client what its account may do, and nothing else; rules are those of the file
-as it is now, or was when it could last be read. Of actors/guard.py, too.
+as it is now, or was when it could last be read. Of actors/gateway/guard.py, too.
 
 Method: clients that sign by the readable model, against a file that changes; RocketMQ's own broker and clients judge in
 tests/interop/test_acl.py.
@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 import orbitmq
-from orbitmq.actors.guard import Guard
+from orbitmq.actors.gateway.guard import Guard
 from orbitmq.errors import SettingError
 from orbitmq.native._core import ffi, lib
 from tests.actors.pop_client import ACK, BATCH_ACK, NOTIFICATION, POLLING_INFO, POP
@@ -272,7 +272,7 @@ class Rules:
             def gateway_guard(_: Any, acl: Any, loaded: list[Any] = self.loaded) -> None:
                 loaded.append(ffi.gc(acl, real.acl_free))
 
-        monkeypatch.setattr("orbitmq.actors.guard.lib", Core())
+        monkeypatch.setattr("orbitmq.actors.gateway.guard.lib", Core())
         self.guard = Guard(None, file, self.said.append, lambda: self.now_s)
 
     def look(self) -> None:

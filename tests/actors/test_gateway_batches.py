@@ -16,7 +16,7 @@ from typing import NamedTuple
 import pytest
 
 import orbitmq
-from orbitmq.store.record import Record, parse
+from orbitmq.store.commit_log.record import Record, parse
 from tests.actors.fronts import serving
 from tests.actors.remoting_client import ONE_WAY, SEND_V2, Remote, records
 from tests.actors.shared_broker import OWN_TOPIC

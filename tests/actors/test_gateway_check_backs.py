@@ -21,7 +21,7 @@ import pytest
 import orbitmq
 from orbitmq.remoting.producers import Producers
 from orbitmq.remoting.request import Client, Request
-from orbitmq.store.record import Record, parse
+from orbitmq.store.commit_log.record import Record, parse
 from tests.actors.remoting_client import HEARTBEAT, SEND_V2, UNREGISTER, Remote, Said
 from tests.actors.test_gateway import indexed, stored
 from tests.actors.test_gateway_transactions import COMMIT, END, ROLLBACK, UNKNOWN, begin

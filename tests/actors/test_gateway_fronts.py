@@ -3,7 +3,7 @@ it, in the order of the requests, whoever serves the client, and whichever proce
 
 Method: clients of the readable model of the protocol that are placed at the lead or at a front (fronts.py). Modules that
 conftest.py names run with clients of a front, too. Deaths at each step are in tests/crash/test_points.py. Also of
-actors/front.py, actors/front_ends.py and actors/tree.py.
+actors/gateway/front.py, actors/supervisor/front_ends.py and actors/tree.py.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Goal: a client that closes its sending side gets every receipt and answer that it is owed, and then the end; nobody stays.
 
 Method: clients of the readable model of the protocol that send, shut their sending side down at once and read afterwards, as a
-pipe through a network tool does. Of native/remoting/gateway_owed.c.
+pipe through a network tool does. Of native/remoting/gateway/gateway_owed.c.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Any
 import pytest
 
 import orbitmq
-from orbitmq.actors.remote_loop import WINDOW
+from orbitmq.actors.gateway.remote_loop import WINDOW
 from tests.actors.far_end import far_end
 from tests.actors.fronts import serving, socket_of
 from tests.actors.remoting_client import HEARTBEAT, ONE_WAY, PULL, ROUTE, SEND_V2, Remote, Said, records

@@ -1,7 +1,8 @@
 """Goal: what comes for a held pull wakes the gateway, and what comes for others does not; whoever dies, the pull is answered.
 
 Method: the Python client of the protocol, and what the gateway counts of itself: a sleep that it announced to reput, and a wake
-that reput sent. Of native/remoting/gateway_hold.c; the order of its looks is held by native/litmus/held_or_news.litmus."""
+that reput sent. Of native/remoting/gateway/gateway_hold.c; the order of its looks is held by
+native/litmus/held_or_news.litmus."""
 
 from __future__ import annotations
 

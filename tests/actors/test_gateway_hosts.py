@@ -18,9 +18,9 @@ import orbitmq
 from orbitmq.actors.listener import store_host
 from orbitmq.cli.web.message_json import alone
 from orbitmq.errors import MessageTooLarge
-from orbitmq.store import record as records_on_disk
+from orbitmq.store.commit_log import record as records_on_disk
 from orbitmq.store.halves import HALF_TOPIC, OP_TOPIC
-from orbitmq.store.listen_address import ListenAddress
+from orbitmq.store.settings.listen_address import ListenAddress
 from tests.actors.remoting_client import Remote, Said, records
 from tests.actors.remoting_kinds import Secure, copied_certificate
 from tests.actors.shared_broker import OWN_TOPIC, broker_for

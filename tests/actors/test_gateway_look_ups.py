@@ -19,7 +19,7 @@ from orbitmq.remoting.admin.log_view import LogView
 from orbitmq.remoting.admin.messages import BYTES_MAX
 from orbitmq.remoting.admin.remote_record import remote_record
 from orbitmq.shm.topic_table import TopicTable
-from orbitmq.store import record as records_on_disk
+from orbitmq.store.commit_log import record as records_on_disk
 from orbitmq.store.layout import StoreLayout
 from tests.actors.remoting_client import Remote, Said, records
 from tests.actors.shared_broker import OWN_TOPIC

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 import orbitmq
-from orbitmq.actors.gateway import Gateway
+from orbitmq.actors.gateway.gateway import Gateway
 from orbitmq.remoting import heartbeat
 from orbitmq.remoting.consumers import Consumers
 from orbitmq.remoting.heartbeat import ConsumerData, Heartbeat, Subscription

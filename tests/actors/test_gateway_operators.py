@@ -21,7 +21,7 @@ import orbitmq
 from orbitmq.remoting.admin.properties_text import properties_text, read_properties
 from orbitmq.store import name_server_values
 from orbitmq.store.layout import StoreLayout
-from orbitmq.store.settings_file import read as settings_of
+from orbitmq.store.settings.settings_file import read as settings_of
 from tests.actors.remoting_client import HEARTBEAT, QUERY_OFFSET, ROUTE, Remote, Said
 from tests.actors.test_gateway_admin import indexed, queue_map
 from tests.trees import kill, small_broker

@@ -1,5 +1,5 @@
 """Goal: a group that is paused gets nothing, also by pulls of RocketMQ's clients, whoever pauses it and whichever process
-serves them; and others notice nothing. Of actors/paused_groups.py and store/group_file.py.
+serves them; and others notice nothing. Of actors/gateway/paused_groups.py and store/group_file.py.
 
 Method: clients of the readable model pull for two groups, of which one is paused by OrbitMQ's own call, or as `mqadmin
 updateSubGroup -s false` does it.
@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import orbitmq
-from orbitmq.actors.paused_groups import PausedGroups
+from orbitmq.actors.gateway.paused_groups import PausedGroups
 from orbitmq.errors import StoreFailed
 from orbitmq.store.config import DataVersion, GroupConfig, store_groups
 from orbitmq.store.layout import StoreLayout

@@ -2,7 +2,7 @@
 name server, its broker and its VIP channel. A start that cannot have an address says which, who has it, and what to change.
 
 Method: small trees at ports that are free, and clients made of the readable model of the protocol. Java's client uses the VIP
-channel in tests/interop/test_remote.py. Also of store/listen_place.py.
+channel in tests/interop/test_remote.py. Also of store/settings/listen_place.py.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ import pytest
 
 import orbitmq
 from orbitmq.errors import SettingError
-from orbitmq.store.listen_address import ListenAddress, listen_address, listen_addresses
-from orbitmq.store.listen_place import GATEWAY, PLACES_MAX, VIP_BELOW, listen_places
-from orbitmq.store.tree_settings import tree_settings
+from orbitmq.store.settings.listen_address import ListenAddress, listen_address, listen_addresses
+from orbitmq.store.settings.listen_place import GATEWAY, PLACES_MAX, VIP_BELOW, listen_places
+from orbitmq.store.settings.tree_settings import tree_settings
 from tests.actors.remoting_client import CLUSTER, HEARTBEAT, ROUTE, Remote, records
 from tests.actors.test_gateway import held_port
 from tests.cli.commands import SMALL, run

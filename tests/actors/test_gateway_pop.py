@@ -2,8 +2,8 @@
 the filtered ones and the group's retries, and a client that does not read or wants no answer takes nothing from others.
 
 Method: the Python client of the protocol, which reads receipts as Java's does, beside local workers of the same group. Of
-native/remoting/gateway_pop.h and what it names; the order of looks is held by native/litmus/popped_or_news.litmus. What becomes
-of messages that were popped: test_gateway_pop_receipts.py."""
+native/remoting/gateway/gateway_pop.h and what it names; the order of looks is held by native/litmus/popped_or_news.litmus.
+What becomes of messages that were popped: test_gateway_pop_receipts.py."""
 
 from __future__ import annotations
 

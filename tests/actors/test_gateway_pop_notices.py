@@ -1,7 +1,7 @@
 """Goal: a client that asks whether there is a message to pop (NOTIFICATION) is told so once there is one, and takes none; and
 how many pops wait (POLLING_INFO) is what RocketMQ's broker would say.
 
-Method: the Python client of the protocol. Of native/remoting/gateway_pop_notice.c and of remoting/pops.py."""
+Method: the Python client of the protocol. Of native/remoting/gateway/gateway_pop_notice.c and of remoting/pops.py."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 done, or its time is over, and what comes again comes first. All this also when processes of the broker are killed.
 
 Method: the Python client of the protocol; a model of what each queue may hand out next. Of work_queue_busy in
-native/actors/work_queue.c, and of what native/remoting/gateway_pop.h says about order."""
+native/actors/dispatcher/work_queue.c, and of what native/remoting/gateway/gateway_pop.h says about order."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import orbitmq
-from orbitmq.client.work_settings import WorkSettings
+from orbitmq.client.work.settings import WorkSettings
 from orbitmq.errors import GroupInUse, SettingError
 from tests.actors.failing_disk import kill_tree
 from tests.actors.pop_client import CHANGE, NO_MESSAGE, POP, SUCCESS, Popped, Popper, asleep, one, popped, send

@@ -1,7 +1,8 @@
 """Goal: a message that was popped is done by its receipt alone: it comes again when its invisible time is over, never once its
 acknowledgement was answered, and a receipt of an earlier delivery changes nothing.
 
-Method: as test_gateway_pop.py. Of native/remoting/gateway_pop_settle.c, native/remoting/pop_leases.h and remoting/pops.py."""
+Method: as test_gateway_pop.py. Of native/remoting/gateway/gateway_pop_settle.c, native/remoting/gateway/pop_leases.h and
+remoting/pops.py."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Goal: the gateway is a worker of each group that somebody pops, by as many sessions as it needs and no more: beside local
 workers, for many groups, and without what the dispatcher has let go.
 
-Method: as test_gateway_pop.py. Of actors/popping.py and native/remoting/gateway_pop_session.c."""
+Method: as test_gateway_pop.py. Of actors/gateway/popping.py and native/remoting/gateway/gateway_pop_session.c."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Any, cast
 import pytest
 
 import orbitmq
-from orbitmq.actors.popping import LOOK_S, PARTING_S, Popping
+from orbitmq.actors.gateway.popping import LOOK_S, PARTING_S, Popping
 from orbitmq.errors import GroupInUse, NoPermission
 from orbitmq.native._core import ffi, lib
 from orbitmq.remoting.request import Wanted
@@ -124,7 +124,7 @@ def test_a_name_that_is_no_text(broker: orbitmq.Broker) -> None:
 def test_sessions_of_which_nobody_was_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """When an answer is lost, the coordinator is told which sessions there are, until it has answered. A coordinator that dies
     so is in tests/crash/test_lost_answer.py."""
-    monkeypatch.setattr("orbitmq.actors.popping.lib", Unknown())
+    monkeypatch.setattr("orbitmq.actors.gateway.popping.lib", Unknown())
     asked: list[tuple[str, object]] = []
     error: Exception | None = ConnectionResetError()
 
@@ -149,7 +149,7 @@ def test_sessions_of_which_nobody_was_told(monkeypatch: pytest.MonkeyPatch) -> N
 def test_a_session_that_is_about_to_be_gone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Goal: while a session that had joined the group with another order is being closed, a pop is not refused. The coordinator
     is asked again, for some seconds, but not all the time."""
-    monkeypatch.setattr("orbitmq.actors.popping.lib", Unknown())
+    monkeypatch.setattr("orbitmq.actors.gateway.popping.lib", Unknown())
     joins, pids = 0, [os.getpid()]
 
     def ask(operation: str, **_: object) -> Any:
@@ -245,7 +245,7 @@ def test_sessions_are_closed_until_the_coordinator_has_answered(monkeypatch: pyt
             raise TimeoutError
         return None, ()
 
-    monkeypatch.setattr("orbitmq.actors.popping.lib", Core())
+    monkeypatch.setattr("orbitmq.actors.gateway.popping.lib", Core())
     popping = Popping(None, cast(Any, None), cast(Any, ask), lambda: now_s)
     for _ in range(3):
         popping.look()

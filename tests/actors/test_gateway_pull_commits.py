@@ -1,7 +1,7 @@
 """Goal: an offset that a consumer commits with a pull counts as one that it commits by itself.
 
 Method: the requests of consumers over the socket; what the group has committed is looked at through OrbitMQ's own client too.
-Of native/remoting/gateway_commit.c and remoting/offsets.py.
+Of native/remoting/gateway/gateway_commit.c and remoting/offsets.py.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 administrator hears why, and nobody else waits meanwhile.
 
 Method: clients of the readable model of the protocol at both ends. The real mqadmin and Java's consumer are in
-tests/interop/test_mqadmin_commands.py. Of remoting/admin/questions.py and native/remoting/gateway_forward.c.
+tests/interop/test_mqadmin_commands.py. Of remoting/admin/questions.py and native/remoting/gateway/gateway_forward.c.
 """
 
 from __future__ import annotations

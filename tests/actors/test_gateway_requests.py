@@ -2,7 +2,7 @@
 client or a local one. A reply goes to its requester alone, and is stored as local requesters want it.
 
 Method: clients of the readable model of the protocol beside OrbitMQ's own client on the same broker. Java's requester and
-replier are in tests/interop/test_requests.py. Of native/remoting/gateway_reply.c.
+replier are in tests/interop/test_requests.py. Of native/remoting/gateway/gateway_reply.c.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import pytest
 
 import orbitmq
 from orbitmq.shm.reply_topic import REPLY_TOPIC, reply_queue
-from orbitmq.store.record import Record, parse
+from orbitmq.store.commit_log.record import Record, parse
 from tests.actors.remoting_client import HEARTBEAT, ONE_WAY, ROUTE, SEND_V2, Remote, Said, records
 from tests.actors.shared_broker import OWN_TOPIC
 from tests.actors.test_gateway import indexed

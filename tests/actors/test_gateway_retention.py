@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 import orbitmq
-from orbitmq.store.settings import MESSAGE_MAX
+from orbitmq.store.settings.settings import MESSAGE_MAX
 from tests.actors.remoting_client import Remote, records
 from tests.trees import SMALL, small_broker
 from tests.waiting import until

@@ -1,5 +1,5 @@
-"""Goal: RocketMQ's clients may speak TLS on the port where others do not, and are served the same. Of actors/tls_door.py and
-actors/certificate.py, too.
+"""Goal: RocketMQ's clients may speak TLS on the port where others do not, and are served the same. Of
+actors/gateway/tls_door.py and actors/gateway/certificate.py, too.
 
 Method: clients of Python's ssl, beside plain ones; nonsense, ends and kills at every stage. RocketMQ's own client judges in
 tests/interop/test_tls.py.

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 import orbitmq
-from orbitmq.client.open_transactions import OpenTransaction
+from orbitmq.client.transaction.open_transactions import OpenTransaction
 from orbitmq.errors import TransactionSettled
 from orbitmq.store.halves import HALF_TOPIC
 from tests.actors.remoting_client import ONE_WAY, PULL, SEND_V2, Remote, Said

@@ -1,6 +1,6 @@
 """Goal: who looks after a broker sees its groups and clients, and can move, stop and delete groups, with members at work; what
 was acknowledged holds after every death. Method: real trees, whose coordinator, or all of whose processes, are killed; asked
-through client/administration.py, answered by actors/administration.py and actors/group_configs.py."""
+through client/admin/administration.py, answered by actors/coordinator/administration.py and actors/groups/group_configs.py."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 
 import orbitmq
 from orbitmq import aio
-from orbitmq.client.group_reset import GroupMove
+from orbitmq.client.admin.group_reset import GroupMove
 from orbitmq.errors import (
     Fenced,
     GroupInUse,

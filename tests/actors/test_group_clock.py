@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from orbitmq.actors.group_clock import LATE_S, LOOK_S, LOOK_S_MAX, STEADY_S, GroupClock
-from orbitmq.actors.groups import Group, Member
+from orbitmq.actors.groups.group_clock import LATE_S, LOOK_S, LOOK_S_MAX, STEADY_S, GroupClock
+from orbitmq.actors.groups.groups import Group, Member
 
 
 class World:

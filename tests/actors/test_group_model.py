@@ -8,7 +8,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from orbitmq.actors.groups import Group, Member
+from orbitmq.actors.groups.groups import Group, Member
 from orbitmq.shm.topic_table import QueueKey
 
 

@@ -14,7 +14,7 @@ import pytest
 
 import orbitmq
 from orbitmq import errors
-from orbitmq.client.session import SessionHandle
+from orbitmq.client.connection.session import SessionHandle
 from orbitmq.native._types import PullHold
 from orbitmq.store.config import DataVersion, GroupConfig, load_groups, store_groups
 from orbitmq.store.layout import StoreLayout

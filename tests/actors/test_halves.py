@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from orbitmq.client.client import Client
-from orbitmq.client.transaction import Transaction
+from orbitmq.client.transaction.transaction import Transaction
 from orbitmq.errors import TransactionSettled, UnknownTransaction
 from orbitmq.native._core import lib
 from orbitmq.shm.topic_table import TopicTable

@@ -1,5 +1,6 @@
 """Goal: whoever asks why a process of the broker died finds what it said last: in the log, and in `orbitmq status`. Method: a
-tree whose notifier ends in each way that there is; and the pipe of a child alone (actors/child_output.py, actors/post.py)."""
+tree whose notifier ends in each way that there is; and the pipe of a child alone (actors/supervisor/child_output.py,
+actors/post.py)."""
 
 from __future__ import annotations
 
@@ -18,11 +19,11 @@ import pytest
 import orbitmq
 from orbitmq.actors import events
 from orbitmq.actors.actor import ActorError
-from orbitmq.actors.child_output import KEPT_CHARACTERS, KEPT_LINES, ChildOutput
-from orbitmq.actors.children import Child, child_process
 from orbitmq.actors.notifier import Notifier
 from orbitmq.actors.post import Post, received
-from orbitmq.actors.supervisor import main
+from orbitmq.actors.supervisor.child_output import KEPT_CHARACTERS, KEPT_LINES, ChildOutput
+from orbitmq.actors.supervisor.children import Child, child_process
+from orbitmq.actors.supervisor.supervisor import main
 from orbitmq.native._core import ffi, lib
 from orbitmq.shm.death import Death
 from orbitmq.shm.event import Event

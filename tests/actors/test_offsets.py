@@ -14,20 +14,20 @@ from typing import Any
 
 import pytest
 
-from orbitmq.actors.descriptor_store import DescriptorKeeper, DescriptorStore
-from orbitmq.actors.ground import core_settings
-from orbitmq.actors.group_registry import GROUPS_MAX, GroupRegistry
-from orbitmq.actors.groups import Group
-from orbitmq.actors.offsets import Offsets
-from orbitmq.actors.process_id import process_of
-from orbitmq.actors.segments import Segments
-from orbitmq.actors.sessions import Session, Sessions
-from orbitmq.actors.topic_registry import TopicRegistry
+from orbitmq.actors.groups.group_registry import GROUPS_MAX, GroupRegistry
+from orbitmq.actors.groups.groups import Group
+from orbitmq.actors.groups.offsets import Offsets
+from orbitmq.actors.sessions.descriptor_store import DescriptorKeeper, DescriptorStore
+from orbitmq.actors.sessions.process_id import process_of
+from orbitmq.actors.sessions.sessions import Session, Sessions
+from orbitmq.actors.supervisor.ground import core_settings
+from orbitmq.actors.supervisor.segments import Segments
+from orbitmq.actors.topics.topic_registry import TopicRegistry
 from orbitmq.actors.tree import Tree
-from orbitmq.client.session import SessionHandle
+from orbitmq.client.connection.session import SessionHandle
 from orbitmq.native._core import ffi, lib
 from orbitmq.native._types import PullHold
-from orbitmq.store.tree_settings import tree_settings
+from orbitmq.store.settings.tree_settings import tree_settings
 from tests.trees import SMALL
 
 QUEUES = 4

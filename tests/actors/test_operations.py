@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orbitmq.actors.operations import _OPERATIONS, Operations, _check_fields
+from orbitmq.actors.coordinator.operations import _OPERATIONS, Operations, _check_fields
 from orbitmq.errors import ProtocolError
 
 

@@ -12,7 +12,7 @@ import pytest
 
 import orbitmq
 from orbitmq import errors
-from orbitmq.store.tree_settings import tree_settings
+from orbitmq.store.settings.tree_settings import tree_settings
 from tests.trees import actors, everything, kill, small_broker
 from tests.waiting import until
 

@@ -13,8 +13,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 import orbitmq
 from orbitmq import aio
-from orbitmq.actors.caller import OPERATOR, Caller
-from orbitmq.actors.queue_locks import LOCKS_MAX, QueueLocks
+from orbitmq.actors.groups.queue_locks import LOCKS_MAX, QueueLocks
+from orbitmq.actors.sessions.caller import OPERATOR, Caller
 from orbitmq.errors import Full, GroupNameError, SettingError, UnknownQueue, UnknownTopic
 from orbitmq.shm.topic_table import QueueKey
 from orbitmq.store.layout import StoreLayout

@@ -1,4 +1,4 @@
-"""Goal: whoever sees that messages are refused sees why (shm/counters.py, native/actors/writer.c). Method: a broker that
+"""Goal: whoever sees that messages are refused sees why (shm/counters.py, native/actors/writer/writer.c). Method: a broker that
 refuses for several reasons, also over its writer's death; and the table of reasons against that of verdicts."""
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ import pytest
 
 from orbitmq.actors import retention
 from orbitmq.actors.retention import HOUR_MS, Retention
-from orbitmq.actors.topic_registry import TopicRegistry
+from orbitmq.actors.topics.topic_registry import TopicRegistry
 from orbitmq.errors import SettingError
 from orbitmq.native._core import ffi, lib
 from orbitmq.shm.topic_table import RETENTION_FOR_EVER, TopicTable
@@ -27,7 +27,7 @@ from orbitmq.store.consume_queue import ConsumeQueue
 from orbitmq.store.layout import StoreLayout
 from orbitmq.store.positions import Positions
 from orbitmq.store.recovery.recover import recover
-from orbitmq.store.tree_settings import tree_settings
+from orbitmq.store.settings.tree_settings import tree_settings
 from orbitmq.store.verify.findings import Finding
 from orbitmq.store.verify.verify import verify
 from tests.client.composed_broker import ComposedBroker

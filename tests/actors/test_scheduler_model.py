@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from orbitmq.native._core import lib
-from orbitmq.store.record import Record
+from orbitmq.store.commit_log.record import Record
 from tests.actors.delay_life import SCHEDULE, TIMER, DelayLife, settings_of
 from tests.waiting import until
 

@@ -13,9 +13,9 @@ import pytest
 
 import orbitmq
 from orbitmq import errors
-from orbitmq.actors.descriptor_store import Kept
-from orbitmq.actors.process_id import ProcessId
-from orbitmq.actors.sessions import Session, Sessions
+from orbitmq.actors.sessions.descriptor_store import Kept
+from orbitmq.actors.sessions.process_id import ProcessId
+from orbitmq.actors.sessions.sessions import Session, Sessions
 from orbitmq.native._core import lib
 from tests.actors.clients import ClientProcess
 from tests.actors.delay_life import settings_of

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 import orbitmq
-from orbitmq.actors.caller import OTHERS_PERCENT, Caller, Share
-from orbitmq.actors.group_registry import GROUPS_MAX
+from orbitmq.actors.groups.group_registry import GROUPS_MAX
+from orbitmq.actors.sessions.caller import OTHERS_PERCENT, Caller, Share
 from orbitmq.errors import Full, NoPermission
 from orbitmq.shm.segment import MOUNT, segment_name
 from orbitmq.store.config import load_topics
 from orbitmq.store.layout import StoreLayout
-from orbitmq.store.tree_settings import SESSIONS_MAX
+from orbitmq.store.settings.tree_settings import SESSIONS_MAX
 from tests.actors.users import GROUP, GROUP_NAME, SOMEBODY, STRANGER, only_root, outcome
 from tests.trees import kill, small_broker
 from tests.waiting import until

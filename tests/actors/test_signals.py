@@ -10,8 +10,8 @@ import pytest
 
 from orbitmq.actors import signals
 from orbitmq.actors.actor import Stopping
-from orbitmq.actors.child_output import ChildOutput
-from orbitmq.actors.children import child_process
+from orbitmq.actors.supervisor.child_output import ChildOutput
+from orbitmq.actors.supervisor.children import child_process
 
 
 def ended(main: Callable[[], int]) -> int:

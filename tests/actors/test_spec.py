@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from orbitmq.client.launch import start_tree
+from orbitmq.client.broker.launch import start_tree
 from tests.trees import SMALL, actors, kill, small_broker
 from tests.waiting import WATCHDOG_S, until
 from tests.warm import COLD
@@ -22,8 +22,7 @@ KEY = CERTIFICATE.with_suffix(".key")
 NOT_NEEDED = {
     "asyncio", "bz2", "decimal", "fractions", "hashlib", "hmac", "lzma", "multiprocessing", "platform",
     "secrets", "shutil", "ssl", "subprocess", "tempfile", "tomlkit", "tomllib", "uuid",
-    "orbitmq.actors.certificate", "orbitmq.actors.front", "orbitmq.actors.gateway", "orbitmq.actors.guard",
-    "orbitmq.actors.popping", "orbitmq.actors.remote_loop", "orbitmq.actors.tls_door", "orbitmq.client", "orbitmq.remoting",
+    "orbitmq.actors.gateway", "orbitmq.client", "orbitmq.remoting",
 }  # fmt: skip
 
 
@@ -57,8 +56,12 @@ def test_actors_restart_without_the_files_of_the_program(
 @pytest.mark.parametrize(
     ("settings", "needed", "not_needed"),
     [
-        ({}, {"orbitmq.actors.coordinator", "msgpack"}, NOT_NEEDED),
-        ({"listen": "127.0.0.1:0"}, {"orbitmq.actors.gateway", "orbitmq.actors.front"}, {"ssl", "orbitmq.actors.certificate"}),
+        ({}, {"orbitmq.actors.coordinator.coordinator", "msgpack"}, NOT_NEEDED),
+        (
+            {"listen": "127.0.0.1:0"},
+            {"orbitmq.actors.gateway.gateway", "orbitmq.actors.gateway.front"},
+            {"ssl", "orbitmq.actors.gateway.certificate"},
+        ),
     ],
     ids=["plain", "gateway"],
 )

@@ -14,12 +14,12 @@ from pathlib import Path
 import pytest
 
 import orbitmq
-from orbitmq.actors.peer import Peer
+from orbitmq.actors.coordinator.peer import Peer
 from orbitmq.errors import NoPermission, SettingError
 from orbitmq.shm import runtime
 from orbitmq.shm.segment import MOUNT, segment_name
 from orbitmq.store.layout import StoreLayout
-from orbitmq.store.tree_settings import tree_settings
+from orbitmq.store.settings.tree_settings import tree_settings
 from orbitmq.store.verify.verify import verify
 from orbitmq.tables import extents
 from tests.actors.users import GROUP, GROUP_NAME, SOMEBODY, STRANGER, become, only_root, outcome, outcomes

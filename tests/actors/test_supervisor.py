@@ -1,6 +1,6 @@
 """Goal: a tree starts whole or not at all, heals itself, and leaves nothing behind. Method: real trees on small stores;
 processes are killed with SIGKILL, and shared memory is compared before and after. Of the processes also actors/actor.py
-and actors/children.py."""
+and actors/supervisor/children.py."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ import pytest
 
 import orbitmq
 from orbitmq import errors
-from orbitmq.actors.segments import Segments
-from orbitmq.client.status import read_actors
+from orbitmq.actors.supervisor.segments import Segments
+from orbitmq.client.admin.status import read_actors
 from orbitmq.shm import runtime
-from orbitmq.store.settings import MESSAGE_MAX
-from orbitmq.store.tree_settings import tree_settings
+from orbitmq.store.settings.settings import MESSAGE_MAX
+from orbitmq.store.settings.tree_settings import tree_settings
 from tests.trees import SMALL, actors, kill, segments, small_broker
 from tests.waiting import dead, until
 

@@ -1,6 +1,6 @@
 """Goal: a supervisor that ends without taking its interpreter apart leaves nothing unwritten, and its exit status is right.
 Method: the program itself, with the beginning of a line in the buffers of both outputs, or with an error output that nobody
-reads until the tree has stopped. Of the last lines of actors/supervisor.py."""
+reads until the tree has stopped. Of the last lines of actors/supervisor/supervisor.py."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from orbitmq.actors import event_log
 event_log.PATIENCE_MS = 240_000  # its reader may get no processor for a while
 sys.stdout.write(sys.argv[3])
 sys.stderr.write(sys.argv[3])
-runpy.run_module("orbitmq.actors.supervisor", run_name="__main__", alter_sys=True)
+runpy.run_module("orbitmq.actors.supervisor.supervisor", run_name="__main__", alter_sys=True)
 """
 PIPE = 4096  # bytes, the least that a pipe can hold
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from orbitmq.actors.tls_carrier import STEPS, WAITS, TlsCarrier
+from orbitmq.actors.gateway.tls_carrier import STEPS, WAITS, TlsCarrier
 
 CERTIFICATES = Path(__file__).parent / "certificates"
 

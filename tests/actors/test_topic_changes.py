@@ -1,7 +1,7 @@
 """Goal: who looks after topics sees them, grows them, says who may read and write, and purges them; what was acknowledged
 holds after every death, and nobody gets a purged message again. Method: real trees, whose coordinator, or all of whose
-processes, are killed; asked through client/topic_administration.py, answered by actors/administration.py and
-actors/purges.py."""
+processes, are killed; asked through client/admin/topic_administration.py, answered by actors/coordinator/administration.py and
+actors/topics/purges.py."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 
 import orbitmq
 from orbitmq import aio
-from orbitmq.client.topic_administration import QueuePurge
+from orbitmq.client.admin.topic_administration import QueuePurge
 from orbitmq.errors import NoPermission, OffsetOutOfRange, SettingError, TopicExists, UnknownQueue, UnknownTopic, UsageError
 from orbitmq.store import purged
 from orbitmq.store.layout import StoreLayout

@@ -1,8 +1,8 @@
 """Goal: nobody sees of a topic what the store's files do not say, at any step of any change: a death or a backup in that moment
 would show a queue without its topic, or a message that need not be on disk in a topic whose messages are. Method: the registry
-(actors/topic_registry.py, topic_settings.py) in this process; at each crash point the table is compared with the files as they
-are on disk then, the registry is broken off there, and a successor finishes the change; and the same with a disk that takes no
-file."""
+(actors/topics/topic_registry.py, topic_settings.py) in this process; at each crash point the table is compared with the files
+as they are on disk then, the registry is broken off there, and a successor finishes the change; and the same with a disk that
+takes no file."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from unittest.mock import patch
 
 import pytest
 
-from orbitmq.actors import purges, topic_registry, topic_settings
-from orbitmq.actors.topic_registry import TopicRegistry
+from orbitmq.actors.topics import purges, topic_registry, topic_settings
+from orbitmq.actors.topics.topic_registry import TopicRegistry
 from orbitmq.native._core import ffi, lib
 from orbitmq.shm.topic_table import PERM_READ, PERM_WRITE, Topic
 from orbitmq.store import config, purged

@@ -1,4 +1,4 @@
-"""Goal: workers that want some messages of a topic (actors/work_filters.py, client/work_settings.py) get all of these, with all
+"""Goal: workers that want some messages of a topic (actors/work/filters.py, client/work/settings.py) get all of these, with all
 that is promised without a filter, and never another one, whatever dies.
 
 Method: the random histories of test_work_model.py and test_key_order_model.py, with messages among them that nobody wants:

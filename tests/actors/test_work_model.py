@@ -2,8 +2,8 @@
 gets what another worker has in hand before its time is over, and delivery counts never fall. What fails without a delay is in
 the log once as a retry, and what fails in its last try once as a dead letter.
 
-Method: random histories on a real tree (actors/dispatcher.py, actors/work_registry.py), with workers in processes of their own
-(client/work_answers.py), against a dict. Workers, actors and the whole tree are killed."""
+Method: random histories on a real tree (actors/dispatcher.py, actors/work/registry.py), with workers in processes of their own
+(client/work/answers.py), against a dict. Workers, actors and the whole tree are killed."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import orbitmq
-from orbitmq.store import record as records_on_disk
+from orbitmq.store.commit_log import record as records_on_disk
 from tests.actors.gateway_fuzz import resident
 from tests.actors.remoting_client import PULL, SEND_V2, Remote, Said, records
 from tests.actors.remoting_kinds import CERTIFICATES, Secure

@@ -12,7 +12,7 @@ from typing import Any
 
 import orbitmq
 from orbitmq import errors
-from orbitmq.client.hand_out import HandOut
+from orbitmq.client.work.hand_out import HandOut
 
 GONE = (errors.BrokerError, errors.TimedOut)
 PATIENT_S = 240.0

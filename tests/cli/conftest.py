@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import orbitmq
-from orbitmq.client.broker import Broker
+from orbitmq.client.broker.broker import Broker
 from tests.fast import on_disk, tmp_path, warm
 from tests.trees import indexed
 from tests.waiting import until

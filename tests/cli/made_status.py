@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from orbitmq.client.status import (
+from orbitmq.client.admin.status import (
     ActorStatus,
     GroupQueueStatus,
     GroupStatus,

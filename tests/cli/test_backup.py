@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from orbitmq.client.broker import Broker
+from orbitmq.client.broker.broker import Broker
 from tests.cli.commands import run
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from orbitmq.client.broker import Broker
+from orbitmq.client.broker.broker import Broker
 from tests.cli.commands import Terminal, run
 from tests.client.dead_stores import store_with_letters
 from tests.trees import everything, small_broker

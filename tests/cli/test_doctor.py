@@ -19,7 +19,7 @@ import pytest
 
 from orbitmq.cli.doctor import clock, extras, limits, machine, shared_memory, store
 from orbitmq.cli.doctor.finding import Finding, Level
-from orbitmq.client.broker import Broker
+from orbitmq.client.broker.broker import Broker
 from orbitmq.shm.file_id import FileId
 from orbitmq.shm.means import DESCRIPTORS_MIN
 from orbitmq.shm.segment import MOUNT, create_segment, remove_segment

@@ -9,9 +9,9 @@ import os
 from rich.console import Console
 
 from orbitmq.cli.group_work import work_picture
-from orbitmq.client.broker import Broker
-from orbitmq.client.status import GroupQueueStatus, GroupStatus
-from orbitmq.client.work_status import FirstLeft, QueueWork, WorkerStatus
+from orbitmq.client.admin.status import GroupQueueStatus, GroupStatus
+from orbitmq.client.broker.broker import Broker
+from orbitmq.client.work.status import FirstLeft, QueueWork, WorkerStatus
 from tests.cli.commands import Terminal, run
 from tests.waiting import WATCHDOG_S
 

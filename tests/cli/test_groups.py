@@ -13,9 +13,9 @@ from rich.console import Console
 
 from orbitmq.cli.group import delete
 from orbitmq.cli.panels import groups_table
-from orbitmq.client.broker import Broker
+from orbitmq.client.admin.status import GroupStatus, MemberStatus
+from orbitmq.client.broker.broker import Broker
 from orbitmq.client.client import Client
-from orbitmq.client.status import GroupStatus, MemberStatus
 from orbitmq.errors import GroupInUse
 from tests.cli.commands import Terminal, run
 from tests.waiting import until

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from orbitmq.cli.looks import Between, Look
-from orbitmq.client.status import GroupQueueStatus
+from orbitmq.client.admin.status import GroupQueueStatus
 from tests.cli.made_status import actor, group, positions, status, topic
 
 BEFORE = Look(

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from prometheus_client.openmetrics import parser as openmetrics
 
-from orbitmq.client.broker import Broker
+from orbitmq.client.broker.broker import Broker
 from tests.cli.commands import Background, environment, run
 from tests.cli.conftest import MESSAGES
 from tests.client.restarts import Restarts

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from orbitmq.client.broker import Broker
-from orbitmq.client.health import Health
+from orbitmq.client.admin.health import Health
+from orbitmq.client.broker.broker import Broker
 from tests.cli.commands import run
 from tests.cli.conftest import MESSAGES
 from tests.client.test_metrics import of, read

@@ -1,6 +1,6 @@
 """Goal: the alerts and the dashboard of ops/ work with what a broker really tells. Method: every name and label in them is
-looked up in the metrics of a broker (client/metrics.py); promtool judges the rules and runs their own tests; panels do not
-overlap."""
+looked up in the metrics of a broker (client/admin/metrics.py); promtool judges the rules and runs their own tests; panels do
+not overlap."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from orbitmq.client.metrics import Metric, look
+from orbitmq.client.admin.metrics import Metric, look
 from tests.client.test_metrics import ENDINGS
 from tests.tools import tool
 from tests.trees import small_broker

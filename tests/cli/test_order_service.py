@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from orbitmq.client.broker import Broker
+from orbitmq.client.broker.broker import Broker
 from tests.trees import small_broker
 from tests.waiting import WATCHDOG_S, until
 

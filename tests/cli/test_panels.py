@@ -15,7 +15,7 @@ from rich.console import Console
 
 from orbitmq.cli.looks import Between, Look
 from orbitmq.cli.panels import summary_line, whole_picture
-from orbitmq.client.status import GroupQueueStatus, MemberStatus
+from orbitmq.client.admin.status import GroupQueueStatus, MemberStatus
 from orbitmq.shm.death import Death
 from tests.cli.made_status import actor, group, positions, session, status, topic
 

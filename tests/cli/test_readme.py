@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from orbitmq.actors.segments import segment_sizes
-from orbitmq.store.settings import MIB, StoreSettings
-from orbitmq.store.tree_settings import TreeSettings, tree_settings
+from orbitmq.actors.supervisor.segments import segment_sizes
+from orbitmq.store.settings.settings import MIB, StoreSettings
+from orbitmq.store.settings.tree_settings import TreeSettings, tree_settings
 
 README = Path(__file__).resolve().parents[2] / "README.md"
 

@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 import orbitmq
-from orbitmq.client.broker import Broker
+from orbitmq.client.broker.broker import Broker
 from orbitmq.errors import StoreUnsupported
 from orbitmq.store import access
 from orbitmq.store.layout import StoreLayout

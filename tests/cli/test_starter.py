@@ -2,8 +2,8 @@
 leaves nothing.
 
 Method: the command itself, in a process that kills itself at a point of the start: when the supervisor has just been made, when
-it hears that the tree runs, in the middle of the report, and after it. Of actors/recovery.py, client/launch.py and
-cli/tree.py."""
+it hears that the tree runs, in the middle of the report, and after it. Of actors/supervisor/recovery.py,
+client/broker/launch.py and cli/tree.py."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 import orbitmq
-from orbitmq.actors.supervisor import main
+from orbitmq.actors.supervisor.supervisor import main
 from orbitmq.shm import runtime
 from orbitmq.store import broker_file
 from orbitmq.store.layout import StoreLayout
@@ -143,7 +143,7 @@ def test_a_starter_that_dies_while_the_store_is_recovered(
         begun.touch()
         signal.pause()
 
-    monkeypatch.setattr("orbitmq.actors.recovery.recover", recover)
+    monkeypatch.setattr("orbitmq.actors.supervisor.recovery.recover", recover)
     supervisor = os.fork()
     if supervisor == 0:
         code = 1

@@ -17,7 +17,7 @@ from orbitmq.cli.top.head import LINES, head
 from orbitmq.cli.top.model import GAP_S, Life, Model, Seen
 from orbitmq.cli.top.series import BARS, SAMPLES, Series
 from orbitmq.cli.top.source import processor_s
-from orbitmq.client.status import GroupQueueStatus
+from orbitmq.client.admin.status import GroupQueueStatus
 from tests.cli.made_status import actor, group, positions, status, topic
 
 NUMBERS = st.lists(st.none() | st.floats(0, 1e12), max_size=2 * SAMPLES)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from orbitmq.client.broker import Broker
+from orbitmq.client.broker.broker import Broker
 from tests.cli.commands import Terminal, run
 from tests.cli.test_groups import NAME, begin, records, refused
 from tests.waiting import until

@@ -12,7 +12,7 @@ import pytest
 
 import orbitmq
 from orbitmq.cli.exit_codes import FAILED, NOT_RUNNING, WOULD_DELETE
-from orbitmq.client.transaction import Transaction
+from orbitmq.client.transaction.transaction import Transaction
 from tests.cli.commands import Terminal, run
 from tests.trees import everything, small_broker
 from tests.waiting import until

@@ -9,7 +9,7 @@ import json
 import subprocess
 from pathlib import Path
 
-from orbitmq.client.broker import Broker
+from orbitmq.client.broker.broker import Broker
 from tests.cli.commands import run
 from tests.cli.conftest import MESSAGES
 

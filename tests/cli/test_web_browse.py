@@ -13,7 +13,7 @@ import pytest
 
 from orbitmq.cli.web import browse
 from orbitmq.cli.web.browse import Asked, Damaged, Direction, Page, page_of
-from orbitmq.client.broker import Broker
+from orbitmq.client.broker.broker import Broker
 from orbitmq.errors import FilterError, NoPermission, SettingError, TopicNameError, UnknownQueue, UnknownTopic
 from tests.cli.conftest import MESSAGES
 from tests.trees import indexed

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from orbitmq.client.broker import Broker
+from orbitmq.client.broker.broker import Broker
 from tests.cli.conftest import MESSAGES
 from tests.cli.served import Console, Reply
 from tests.waiting import until

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from orbitmq.client.broker import Broker
+from orbitmq.client.broker.broker import Broker
 from tests.cli.commands import run
 from tests.cli.conftest import MESSAGES
 from tests.cli.served import Console

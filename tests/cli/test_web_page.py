@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from orbitmq.client.broker import Broker
+from orbitmq.client.broker.broker import Broker
 from orbitmq.store.halves import OP_TOPIC
 from tests.cli.chromium import NAMES, PACKAGE, Chromium, Page
 from tests.cli.conftest import MESSAGES

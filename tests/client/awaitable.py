@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Coroutine, Sequence
 from typing import Any, TypeVar
 
-from orbitmq.client.aio_consumer import AsyncConsumer
-from orbitmq.client.aio_producer import AsyncProducer
-from orbitmq.client.consumer import Consumer
-from orbitmq.client.producer import Producer
+from orbitmq.client.aio.consumer import AsyncConsumer
+from orbitmq.client.aio.producer import AsyncProducer
+from orbitmq.client.consumer.consumer import Consumer
+from orbitmq.client.producer.producer import Producer
 from tests.client.composed_broker import ComposedBroker
 from tests.client.thread_broker import ThreadBroker
 from tests.waiting import WATCHDOG_S

@@ -7,8 +7,8 @@ import os
 from pathlib import Path
 from typing import Any
 
-from orbitmq.client.session import SessionHandle
-from orbitmq.client.subscription import look_up
+from orbitmq.client.connection.session import SessionHandle
+from orbitmq.client.consumer.subscription import look_up
 from orbitmq.errors import Fenced
 from orbitmq.native._core import ffi, lib
 from orbitmq.store import commit_words
@@ -16,7 +16,7 @@ from tests.native.composed_store import ComposedStore
 
 
 class ComposedBroker(ComposedStore):
-    """See client/session.py, ConsumerOpener. Every group assigns its queues in turn, one to a member."""
+    """See client/connection/session.py, ConsumerOpener. Every group assigns its queues in turn, one to a member."""
 
     name = "composed"
     timeout = 30.0

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import orbitmq
-from orbitmq.client.producer import Producer
+from orbitmq.client.producer.producer import Producer
 from tests.actors.shared_broker import BROKERS, pytest_runtest_teardown
 from tests.client.composed_broker import ComposedBroker
 from tests.client.pauses import pauses

@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from orbitmq.client.absence import Absence
+from orbitmq.client.connection.absence import Absence
 
 _PAUSES: set[tuple[int, int]] = set()  # process, thread
 

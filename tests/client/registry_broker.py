@@ -10,13 +10,13 @@ from types import SimpleNamespace
 from typing import Any, cast
 from unittest.mock import patch
 
-from orbitmq.actors.group_clock import GroupClock
-from orbitmq.actors.group_registry import GroupRegistry
-from orbitmq.actors.offsets import Offsets
-from orbitmq.actors.process_id import ProcessId
-from orbitmq.actors.sessions import Session
-from orbitmq.actors.topic_registry import TopicRegistry
-from orbitmq.client.session import SessionHandle
+from orbitmq.actors.groups.group_clock import GroupClock
+from orbitmq.actors.groups.group_registry import GroupRegistry
+from orbitmq.actors.groups.offsets import Offsets
+from orbitmq.actors.sessions.process_id import ProcessId
+from orbitmq.actors.sessions.sessions import Session
+from orbitmq.actors.topics.topic_registry import TopicRegistry
+from orbitmq.client.connection.session import SessionHandle
 from orbitmq.store.layout import StoreLayout
 from tests.client.composed_broker import ComposedBroker
 
@@ -39,7 +39,7 @@ class TimedSession(Session):
 
 
 class RegistryBroker(ComposedBroker):
-    """See client/session.py, ConsumerOpener."""
+    """See client/connection/session.py, ConsumerOpener."""
 
     name = "registry"
 
@@ -109,9 +109,9 @@ class RegistryBroker(ComposedBroker):
         while True:
             try:
                 with (
-                    patch("orbitmq.actors.group_registry.crash_point", self._pass),
-                    patch("orbitmq.actors.commit_files.crash_point", self._pass),
-                    patch("orbitmq.actors.group_configs.crash_point", self._pass),
+                    patch("orbitmq.actors.groups.group_registry.crash_point", self._pass),
+                    patch("orbitmq.actors.groups.commit_files.crash_point", self._pass),
+                    patch("orbitmq.actors.groups.group_configs.crash_point", self._pass),
                 ):
                     answer = work()
                     self.clock.tick()

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any, Self
 
 import orbitmq
-from orbitmq.client.launch import start_tree
+from orbitmq.client.broker.launch import start_tree
 from tests.trees import SMALL
 from tests.waiting import WATCHDOG_S
 

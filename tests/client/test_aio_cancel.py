@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
-from orbitmq.client.aio_consumer import AsyncConsumer
-from orbitmq.client.aside import aside, aside_or_here
-from orbitmq.client.consumer import Consumer
+from orbitmq.client.aio.aside import aside, aside_or_here
+from orbitmq.client.aio.consumer import AsyncConsumer
+from orbitmq.client.consumer.consumer import Consumer
 from orbitmq.errors import Closed, UsageError
 from tests.client.awaitable import awaitable_consumer
 from tests.client.composed_broker import ComposedBroker

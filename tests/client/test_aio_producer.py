@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from orbitmq.client.aio_producer import AsyncProducer
+from orbitmq.client.aio.producer import AsyncProducer
 from orbitmq.errors import Closed, Full, PerhapsStored, TimedOut, UnknownTopic
 from tests.client.awaitable import awaitable_producer, run_watched
 from tests.client.thread_broker import ThreadBroker

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from orbitmq.client.aio_worker import AsyncWorker
-from orbitmq.client.job import Job
+from orbitmq.client.aio.worker import AsyncWorker
+from orbitmq.client.work.job import Job
 from orbitmq.errors import JobLost
 from tests.client import work_handlers
 from tests.client.awaitable import run_watched

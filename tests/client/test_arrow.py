@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from orbitmq.client.arrow import record_batch
+from orbitmq.client.consumer.arrow import record_batch
 from orbitmq.errors import CorruptRecord
 from orbitmq.native._types import Message, Reader
-from orbitmq.store import record
+from orbitmq.store.commit_log import record
 from tests.native.composed_store import ComposedStore
 
 BLOCK = 512  # COLUMNS_BLOCK

@@ -15,7 +15,7 @@ from types import SimpleNamespace
 import pyarrow as pa
 import pytest
 
-from orbitmq.client.arrow import _plan, record_batch
+from orbitmq.client.consumer.arrow import _plan, record_batch
 from orbitmq.errors import Full, SettingError
 from orbitmq.native._types import Reader
 from tests.native.composed_store import ComposedStore
@@ -73,7 +73,7 @@ def test_a_pyarrow_without_views(store: ComposedStore, monkeypatch: pytest.Monke
     reader = store.reader(slot)
     _plan.cache_clear()
     older = {**vars(pa), "Array": SimpleNamespace(from_buffers=from_buffers)}
-    monkeypatch.setattr("orbitmq.client.arrow.pa", SimpleNamespace(**older))
+    monkeypatch.setattr("orbitmq.client.consumer.arrow.pa", SimpleNamespace(**older))
     for _ in range(2):
         with pytest.raises(SettingError) as caught:
             read(reader)

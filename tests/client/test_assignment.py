@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from orbitmq.client.assignment import Assignment, Place
-from orbitmq.client.session import SessionHandle
+from orbitmq.client.connection.session import SessionHandle
+from orbitmq.client.consumer.assignment import Assignment, Place
 from orbitmq.errors import UnknownQueue
 from orbitmq.native._core import ffi
 from tests.client.own_cursors import OwnHold, OwnReader

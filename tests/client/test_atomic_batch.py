@@ -1,5 +1,5 @@
-"""Goal: all messages of an atomic batch are stored, or none, and the error says because of which. Method: a small tree. Also of
-client/receipt.py: an empty batch has empty receipts."""
+"""Goal: all messages of an atomic batch are stored, or none, and the error says because of which. Method: a small tree. Of
+client/producer/atomic_batch.py; also of client/receipt.py: an empty batch has empty receipts."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import select
 
-from orbitmq.client.bell import Bell
+from orbitmq.client.connection.bell import Bell
 from tests.shm.children import children
 
 

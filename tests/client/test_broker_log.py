@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from orbitmq.client import broker_log
-from orbitmq.client.broker_log import BrokerLog
+from orbitmq.client.broker import log as broker_log
+from orbitmq.client.broker.log import BrokerLog
 from orbitmq.shm.event import Event, as_record
 from tests.trees import actors, kill, small_broker
 from tests.waiting import WATCHDOG_S, until

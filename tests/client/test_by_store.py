@@ -1,5 +1,5 @@
 """Goal: a client that knows a store finds the broker that runs on it, whatever happened to the runtime folder. Method: real
-trees, and clients that look elsewhere. Of client/whereabouts.py."""
+trees, and clients that look elsewhere. Of client/connection/whereabouts.py."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Goal: a delayed message that was cancelled never comes, and a handle that does not name one cancels nothing. Method: a real
 broker; a message that comes at the same time and was stored later shows that the cancelled one would have come before it. If
-the machine is too slow for a time, a later one is tried (client/cancel.py, the Targets of client/cancel_target.py,
-DelayAdministration). Also of client/delay_administration.py."""
+the machine is too slow for a time, a later one is tried (client/delay/cancel.py, the Targets of client/delay/cancel_target.py,
+DelayAdministration). Also of client/delay/administration.py."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from typing import Any
 import pytest
 
 import orbitmq
-from orbitmq.client.cancel_producer import AT_ONCE
+from orbitmq.client.admin.status import read_positions
 from orbitmq.client.client import Client
-from orbitmq.client.delayed import DelayedMessage
-from orbitmq.client.status import read_positions
+from orbitmq.client.delay.cancel_producer import AT_ONCE
+from orbitmq.client.delay.delayed import DelayedMessage
 from orbitmq.errors import (
     Closed,
     NoPermission,

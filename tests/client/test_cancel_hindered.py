@@ -1,6 +1,6 @@
 """Goal: whoever hangs or dies while a message is cancelled, nobody is told what is not true, and repeating is safe. Method: a
 real broker, whose processes are stopped and killed, and a broker's memory that says what cannot be brought about
-(client/cancel.py, client/cancel_producer.py)."""
+(client/delay/cancel.py, client/delay/cancel_producer.py)."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 import orbitmq
-from orbitmq.client import cancel
-from orbitmq.client.status import read_positions
+from orbitmq.client.admin.status import read_positions
+from orbitmq.client.delay import cancel
 from orbitmq.errors import (
     BrokerNotRunning,
     BrokerStopped,

@@ -11,7 +11,7 @@ import pytest
 
 import orbitmq
 from orbitmq import errors
-from orbitmq.client.status import read_positions
+from orbitmq.client.admin.status import read_positions
 from tests.trees import small_broker, stopped
 from tests.waiting import WATCHDOG_S
 

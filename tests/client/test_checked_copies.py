@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from orbitmq.client.arrow import record_batch
+from orbitmq.client.consumer.arrow import record_batch
 from orbitmq.errors import CorruptRecord
 from orbitmq.native._types import Reader
 from tests.native.composed_store import ComposedStore

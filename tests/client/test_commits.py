@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 
 import orbitmq
 from orbitmq.cli.main import named_by
-from orbitmq.client.launch import start_tree
+from orbitmq.client.broker.launch import start_tree
 from orbitmq.errors import BrokerError, BrokerStopped
 from orbitmq.shm import runtime
 from orbitmq.store import config

@@ -1,6 +1,6 @@
 """Goal: a client outlives forks and the coordinator's death, and is told when the broker is gone. Method: real trees; bare
-sessions instead of producers and consumers. Of client/client.py, client/attachment.py
-and client/opened_session.py."""
+sessions instead of producers and consumers. Of client/client.py, client/connection/attachment.py
+and client/connection/opened_session.py."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 
 import orbitmq
 from orbitmq import errors
-from orbitmq.client.session import SessionHandle
+from orbitmq.client.connection.session import SessionHandle
 from tests.trees import SMALL, actors, kill, small_broker
 from tests.waiting import WATCHDOG_S, until
 

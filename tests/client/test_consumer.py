@@ -1,6 +1,6 @@
 """Goal: consumers read what was published, from the position they asked for, share it in groups without losing a message, and
 end with a named error if they cannot continue. Method: real consumers over a composed broker, which the tests move.
-Also of client/positions.py."""
+Also of client/consumer/positions.py."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from orbitmq.client.consumer import Consumer
+from orbitmq.client.consumer.consumer import Consumer
 from orbitmq.errors import (
     BrokerStopped,
     Closed,
@@ -189,7 +189,7 @@ def test_new_queues_of_a_topic_are_found(broker: ComposedBroker, monkeypatch: py
     """The clock of the refresh is set to "always"."""
     index = ffi.new("uint32_t *")
     assert lib.topics_add(broker.topics, b"t", 1, 1, 4, 6, index) == 0
-    monkeypatch.setattr("orbitmq.client.consumer_session.REFRESH_S", 0.0)
+    monkeypatch.setattr("orbitmq.client.consumer.session.REFRESH_S", 0.0)
     consumer = Consumer(broker, None, ["t"], start="latest")
     assert drain(consumer) == []
     lib.topic_set_queues(broker.topics, index[0], 3)

@@ -1,6 +1,6 @@
 """Goal: a consumer outlives neither its broker nor its session: it says so at once, however much it has left to read, and a
 commit that cannot count raises. Method: consumers in the middle of a backlog; their tree is killed or started again, or they
-are forked. Of client/consumer_session.py."""
+are forked. Of client/consumer/session.py."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import orbitmq
-from orbitmq.client.consumer import Consumer
+from orbitmq.client.consumer.consumer import Consumer
 from orbitmq.errors import BrokerNotRunning, BrokerStopped, Fenced
 from orbitmq.native._core import lib
 from tests.client.composed_broker import ComposedBroker

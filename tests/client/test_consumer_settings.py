@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from orbitmq.client.consumer_settings import ConsumerSettings
+from orbitmq.client.consumer.settings import ConsumerSettings
 from orbitmq.errors import SettingError
 
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 import orbitmq
-from orbitmq.client.dead_letter import DeadLetter
-from orbitmq.client.dead_letters import DeadLetters
+from orbitmq.client.dead_letter.dead_letter import DeadLetter
+from orbitmq.client.dead_letter.dead_letters import DeadLetters
 from orbitmq.client.message import Message
 from orbitmq.errors import (
     GroupInUse,

@@ -1,6 +1,6 @@
 """Goal: what waits for its time is listed, with its time, and nothing else. Method: a real broker, both clients and the
 command; times that do not come while the test runs
-(client/delayed.py, cli/delay.py)."""
+(client/delay/delayed.py, cli/delay.py)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from types import SimpleNamespace
 import pytest
 
 import orbitmq
-from orbitmq.client import delayed
+from orbitmq.client.delay import delayed
 from orbitmq.errors import SettingError, TopicNameError, UnknownTopic
 from orbitmq.store import delays
 from orbitmq.store.layout import StoreLayout

@@ -1,5 +1,5 @@
 """Goal: a child that is forked within the block of a transaction or of an atomic batch ends nothing of its parent's, however it
-leaves the block, and may begin its own (client/born_in.py).
+leaves the block, and may begin its own (client/connection/born_in.py).
 
 Method: a real broker; the child leaves its parent's block in each way, and its exit code says what that raised."""
 

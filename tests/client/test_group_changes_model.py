@@ -16,8 +16,8 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from orbitmq.actors.caller import OPERATOR
-from orbitmq.client.consumer import Consumer
+from orbitmq.actors.sessions.caller import OPERATOR
+from orbitmq.client.consumer.consumer import Consumer
 from orbitmq.errors import Fenced, GroupInUse
 from orbitmq.shm.topic_table import QueueKey
 from orbitmq.store.commits import settle
@@ -272,7 +272,7 @@ def test_a_deletion_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
     broker.registry.configs.add(OPERATOR, "g")
     with monkeypatch.context() as patch, pytest.raises(OSError, match="Input/output"):
-        patch.setattr("orbitmq.actors.group_configs.store_groups", refused)
+        patch.setattr("orbitmq.actors.groups.group_configs.store_groups", refused)
         broker.registry.delete("g")
     assert broker.registry.names() == ["g"]
     broker.registry.remember()
@@ -291,7 +291,7 @@ def test_a_group_that_cannot_be_written_down_does_not_begin(tmp_path: Path, monk
     session = broker.made[broker.open_session(queue_capacity=8).slot, 1]
     session.user = 12_345
     with monkeypatch.context() as patched:
-        patched.setattr("orbitmq.actors.group_configs.store_groups", full)
+        patched.setattr("orbitmq.actors.groups.group_configs.store_groups", full)
         with pytest.raises(OSError, match="No space"):
             broker.registry.join(session, "g", ["t"], "earliest")
         assert not broker.registry.knows("g") and broker.registry.find("g") is None

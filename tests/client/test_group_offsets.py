@@ -1,6 +1,6 @@
 """Goal: messages and the offsets up to which their sources were processed are stored together or not at all, and each once
 (docs/exactly-once.md). Method: a small tree; tests/crash/test_chain.py kills everything.
-Also of client/exact_groups.py."""
+Also of client/admin/exact_groups.py."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ import pytest
 import orbitmq
 import orbitmq.aio
 from orbitmq import errors
-from orbitmq.client.consumer import Consumer
-from orbitmq.client.group_reset import GroupMove
-from orbitmq.client.producer import Producer
+from orbitmq.client.admin.group_reset import GroupMove
+from orbitmq.client.consumer.consumer import Consumer
+from orbitmq.client.producer.producer import Producer
 from orbitmq.native._core import lib
 from orbitmq.store import group_commits
 from orbitmq.store.group_commits import COMMITS_TOPIC, GroupCommits

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from orbitmq.client.aio_worker import AsyncDecorator, AsyncWorker
-from orbitmq.client.work_function import Decorator
+from orbitmq.client.aio.worker import AsyncDecorator, AsyncWorker
+from orbitmq.client.work.function import Decorator
 from orbitmq.errors import SettingError
 from tests.client import work_handlers
 from tests.client.awaitable import run_watched

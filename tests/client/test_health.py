@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from orbitmq.client.health import Health
-from orbitmq.client.status import ActorStatus, Positions, Status
+from orbitmq.client.admin.health import Health
+from orbitmq.client.admin.status import ActorStatus, Positions, Status
 
 POSITIONS = Positions(**{**dict.fromkeys(Positions.__dataclass_fields__, 0), "wrote": 100, "allocated": 1 << 20})
 

@@ -18,9 +18,10 @@ from typing import Any
 import pytest
 
 import orbitmq
-from orbitmq.client import receipt, status
+from orbitmq.client import receipt
+from orbitmq.client.admin import status
 from orbitmq.native import _types
-from orbitmq.store.record import encode
+from orbitmq.store.commit_log.record import encode
 from scripts.stub_docstrings import documented
 from tests.syntax import nodes
 from tests.test_tidy import ROOT

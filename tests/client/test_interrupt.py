@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from orbitmq.client.consumer import Consumer
+from orbitmq.client.consumer.consumer import Consumer
 from orbitmq.errors import Interrupted, UsageError
 from tests.client.composed_broker import ComposedBroker
 from tests.client.test_consumer import fill, finish, in_thread

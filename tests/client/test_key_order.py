@@ -17,8 +17,8 @@ import pytest
 
 import orbitmq
 from orbitmq import errors
-from orbitmq.client.hand_out import HandOut
-from orbitmq.client.work_session import WorkSession
+from orbitmq.client.work.hand_out import HandOut
+from orbitmq.client.work.session import WorkSession
 from orbitmq.native._core import lib
 from orbitmq.store import config
 from orbitmq.store.config import DataVersion, TopicConfig

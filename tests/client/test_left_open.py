@@ -1,5 +1,5 @@
 """Goal: forgetting to close a client, producer, consumer or embedded broker warns, and nothing else does. Method: separate
-programs, run with all warnings on, that drop what they have made, or close it, or end. Of client/broker.py."""
+programs, run with all warnings on, that drop what they have made, or close it, or end. Of client/broker/broker.py."""
 
 from __future__ import annotations
 

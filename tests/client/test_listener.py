@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from orbitmq.client.listener import Listener, QueuesEvent
+from orbitmq.client.consumer.listener import Listener, QueuesEvent
 
 
 def told(name: str) -> Any:

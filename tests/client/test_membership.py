@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from orbitmq.client.assignment import Assignment
-from orbitmq.client.consumer_settings import ConsumerSettings
-from orbitmq.client.listener import Listener
-from orbitmq.client.membership import Membership, join_settings
+from orbitmq.client.consumer.assignment import Assignment
+from orbitmq.client.consumer.listener import Listener
+from orbitmq.client.consumer.membership import Membership, join_settings
+from orbitmq.client.consumer.settings import ConsumerSettings
 from orbitmq.errors import BrokerBroken, Fenced, OffsetOutOfRange, SettingError, UnknownQueue
 from orbitmq.shm.topic_table import QueueKey
 from tests.client.own_cursors import OwnHold, OwnReader

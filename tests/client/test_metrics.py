@@ -1,5 +1,5 @@
 """Goal: what a broker counts is told to Prometheus under stable names, and in its text format. Method: statuses made by hand,
-whose text Prometheus' own parser reads back; a broker under load of which a process is killed (client/metrics.py,
+whose text Prometheus' own parser reads back; a broker under load of which a process is killed (client/admin/metrics.py,
 cli/metric_text.py)."""
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from orbitmq.cli.metric_text import text_of
-from orbitmq.client.health import Health
-from orbitmq.client.metrics import SPREADS, Metric, Sample, look, metrics_of, metrics_of_health
-from orbitmq.client.status import GroupQueueStatus, Status
+from orbitmq.client.admin.health import Health
+from orbitmq.client.admin.metrics import SPREADS, Metric, Sample, look, metrics_of, metrics_of_health
+from orbitmq.client.admin.status import GroupQueueStatus, Status
 from orbitmq.native._core import lib
 from orbitmq.shm.counters import Histogram
 from tests.cli.made_status import actor, group, positions, session, status, topic

@@ -1,5 +1,5 @@
 """Named producers: what was on its way when the broker died is sent again, and stored once. Against real trees, which die.
-Of client/committed.py."""
+Of client/transaction/committed.py."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orbitmq.client.offset_range import check_commit, check_offset, log_removals
+from orbitmq.client.consumer.offset_range import check_commit, check_offset, log_removals
 from orbitmq.errors import OffsetOutOfRange
 
 NUMBERS = st.integers(0, 20)

@@ -1,15 +1,15 @@
 """Goal: what takes long is extended, what hangs is given up, what was not begun is given back, each at its time. Method: the
-heartbeat's look (client/work_heartbeat.py calls it) with a clock of the test's."""
+heartbeat's look (client/work/heartbeat.py calls it) with a clock of the test's."""
 
 from __future__ import annotations
 
 import pytest
 
-from orbitmq.client.job import Job
-from orbitmq.client.open_jobs import OpenJobs
-from orbitmq.client.work_heartbeat import Heartbeat
-from orbitmq.client.work_supply import AHEAD_S, STALE_S, Supply
-from orbitmq.client.worker_settings import WorkerSettings
+from orbitmq.client.work.heartbeat import Heartbeat
+from orbitmq.client.work.job import Job
+from orbitmq.client.work.open_jobs import OpenJobs
+from orbitmq.client.work.supply import AHEAD_S, STALE_S, Supply
+from orbitmq.client.work.worker_settings import WorkerSettings
 from orbitmq.errors import BrokerStopped
 from tests.client.work_model import WorkModel
 

@@ -12,11 +12,11 @@ from typing import Any, cast
 import pytest
 
 import orbitmq
-from orbitmq.client.consumer_settings import ConsumerSettings
-from orbitmq.client.producer_settings import ProducerSettings
+from orbitmq.client.consumer.settings import ConsumerSettings
+from orbitmq.client.producer.settings import ProducerSettings
 from orbitmq.client.receipt import Receipts
 from orbitmq.errors import SettingError, UnknownOption
-from orbitmq.store.record import encode
+from orbitmq.store.commit_log.record import encode
 from tests.client.test_help import TYPES, members
 from tests.client.thread_broker import ThreadBroker
 

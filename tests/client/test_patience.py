@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from orbitmq.client import patience as module
-from orbitmq.client.bell import Bell
-from orbitmq.client.patience import Patience
+from orbitmq.client.connection.bell import Bell
+from orbitmq.client.consumer import patience as module
+from orbitmq.client.consumer.patience import Patience
 from orbitmq.errors import BrokerNotRunning, Closed
 
 

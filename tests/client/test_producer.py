@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from orbitmq.client.producer import Producer
+from orbitmq.client.producer.producer import Producer
 from orbitmq.errors import (
     BrokerStopped,
     Closed,
@@ -28,7 +28,7 @@ from orbitmq.errors import (
     TimedOut,
     UsageError,
 )
-from orbitmq.store.record import unpack_properties
+from orbitmq.store.commit_log.record import unpack_properties
 from tests.client.thread_broker import ThreadBroker
 from tests.waiting import until
 

@@ -20,9 +20,9 @@ from typing import Any
 
 import pytest
 
-from orbitmq.client.producer import Producer
+from orbitmq.client.producer.producer import Producer
 from orbitmq.errors import BrokerError, Closed, OrbitError, PerhapsStored, StoreFull
-from orbitmq.store.record import Record, parse
+from orbitmq.store.commit_log.record import Record, parse
 from tests.trees import kill, small_broker
 from tests.waiting import WATCHDOG_S, until
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from orbitmq.client.producer import Producer
+from orbitmq.client.producer.producer import Producer
 from orbitmq.errors import (
     MessageTooLarge,
     NoPermission,

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from orbitmq.client.producer import Producer
+from orbitmq.client.producer.producer import Producer
 from orbitmq.errors import (
     Full,
     TimedOut,

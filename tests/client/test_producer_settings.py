@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from orbitmq.client.producer_settings import MESSAGE_MAX, MESSAGE_MIN, WINDOW_MAX, ProducerSettings
+from orbitmq.client.producer.settings import MESSAGE_MAX, MESSAGE_MIN, WINDOW_MAX, ProducerSettings
 from orbitmq.errors import SettingError
 
 NAN = float("nan")

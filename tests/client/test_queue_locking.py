@@ -9,8 +9,8 @@ import pytest
 
 import orbitmq
 from orbitmq import errors
-from orbitmq.actors.queue_locks import LEASE_MS_MAX
-from orbitmq.client.queue_locking import LEASE_S_MAX
+from orbitmq.actors.groups.queue_locks import LEASE_MS_MAX
+from orbitmq.client.admin.queue_locking import LEASE_S_MAX
 
 NO_LISTS: list[Any] = [None, 5, "orders", [5], ["orders"], [("orders",)]]
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from orbitmq.client.aio_consumer import AsyncConsumer
-from orbitmq.client.consumer import Consumer
+from orbitmq.client.aio.consumer import AsyncConsumer
+from orbitmq.client.consumer.consumer import Consumer
 from orbitmq.errors import Fenced, OffsetOutOfRange, SettingError, UnknownQueue, UsageError
 from tests.client.registry_broker import SECOND_NS, RegistryBroker
 

@@ -14,7 +14,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from orbitmq.client.consumer import Consumer
+from orbitmq.client.consumer.consumer import Consumer
 from orbitmq.errors import Fenced
 from orbitmq.shm.topic_table import QueueKey
 from tests.client.registry_broker import RegistryBroker

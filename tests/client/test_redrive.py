@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 import orbitmq
-from orbitmq.client import redrive
-from orbitmq.client.attachment import Attachment
-from orbitmq.client.status import read_positions
+from orbitmq.client.admin.status import read_positions
+from orbitmq.client.connection.attachment import Attachment
+from orbitmq.client.dead_letter import redrive
 from orbitmq.errors import BrokerStopped, Retry, TimedOut
 from orbitmq.shm.topic_table import TopicTable
 from tests.client.dead_stores import store_with_letters

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from orbitmq.client.consumer import Consumer
+from orbitmq.client.consumer.consumer import Consumer
 from orbitmq.errors import OffsetOutOfRange, SettingError, StoreError
 from orbitmq.native._core import lib
 from tests.client.composed_broker import ComposedBroker

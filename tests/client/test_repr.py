@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import orbitmq
-from orbitmq.client.producer import Producer
-from orbitmq.client.work_session import WorkSession
+from orbitmq.client.producer.producer import Producer
+from orbitmq.client.work.session import WorkSession
 from tests.client.test_connection import in_child
 from tests.client.thread_broker import ThreadBroker
 from tests.trees import small_broker

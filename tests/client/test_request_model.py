@@ -22,10 +22,10 @@ from typing import Any
 import pytest
 
 import orbitmq
-from orbitmq.client.calls import calls_of
-from orbitmq.client.connection import Connection
-from orbitmq.client.reply_reader import ReplyReader
-from orbitmq.client.request_form import reply_properties, request_properties
+from orbitmq.client.connection.connection import Connection
+from orbitmq.client.request.calls import calls_of
+from orbitmq.client.request.reply_reader import ReplyReader
+from orbitmq.client.request.request_form import reply_properties, request_properties
 from orbitmq.errors import BrokerNotRunning, BrokerStopped, OrbitError, PerhapsStored, RequestTimeout
 from orbitmq.native._types import Message
 from orbitmq.shm.reply_topic import REPLY_TOPIC, reply_queue

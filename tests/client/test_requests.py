@@ -14,12 +14,12 @@ from pathlib import Path
 import pytest
 
 import orbitmq
-from orbitmq.client.aio_requests import AsyncRequests
-from orbitmq.client.call import CallTable
-from orbitmq.client.call_producer import CallProducer, message_max_for
-from orbitmq.client.calls import Calls, calls_of
-from orbitmq.client.producer_settings import MESSAGE_MAX, MESSAGE_USUAL
-from orbitmq.client.request_form import REPLY_TO_CLIENT, is_request, new_client_id, request_properties
+from orbitmq.client.aio.requests import AsyncRequests
+from orbitmq.client.producer.settings import MESSAGE_MAX, MESSAGE_USUAL
+from orbitmq.client.request.call import CallTable
+from orbitmq.client.request.call_producer import CallProducer, message_max_for
+from orbitmq.client.request.calls import Calls, calls_of
+from orbitmq.client.request.request_form import REPLY_TO_CLIENT, is_request, new_client_id, request_properties
 from orbitmq.errors import (
     Closed,
     MessageTooLarge,

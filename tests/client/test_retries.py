@@ -14,9 +14,9 @@ import pytest
 
 import orbitmq
 from orbitmq import errors
-from orbitmq.client.dead_letter import DeadLetter
-from orbitmq.client.hand_out import HandOut
+from orbitmq.client.dead_letter.dead_letter import DeadLetter
 from orbitmq.client.message import Message
+from orbitmq.client.work.hand_out import HandOut
 from tests.actors.delay_life import SCHEDULE, DelayLife, settings_of
 from tests.cli.commands import run
 from tests.client.work_takes import collect, lag

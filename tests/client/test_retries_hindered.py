@@ -16,7 +16,7 @@ import pytest
 
 import orbitmq
 from orbitmq import errors
-from orbitmq.client.work_session import WorkSession
+from orbitmq.client.work.session import WorkSession
 from orbitmq.native._core import ffi, lib
 from orbitmq.store import config
 from orbitmq.store.config import DataVersion, TopicConfig

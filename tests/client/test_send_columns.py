@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import orbitmq
-from orbitmq.client.producer import Producer
+from orbitmq.client.producer.producer import Producer
 from orbitmq.errors import MessageTooLarge, PropertiesTooLarge, UnknownQueue, UnknownTopic
 from tests.trees import small_broker
 from tests.waiting import until

@@ -9,8 +9,8 @@ import pytest
 
 from orbitmq.client.setting_types import BrokerSettings, Remembered
 from orbitmq.shm.event import LEVELS
-from orbitmq.store.settings import AFTER_FAILED_SYNC, FLUSH_MODES
-from orbitmq.store.tree_settings import CLIENT_CERTIFICATES, KINDS, LOG_FORMATS, PLACEMENTS, REMEMBERED, TLS_MODES
+from orbitmq.store.settings.settings import AFTER_FAILED_SYNC, FLUSH_MODES
+from orbitmq.store.settings.tree_settings import CLIENT_CERTIFICATES, KINDS, LOG_FORMATS, PLACEMENTS, REMEMBERED, TLS_MODES
 
 CHOICES = {"flush": FLUSH_MODES, "after_failed_sync": AFTER_FAILED_SYNC, "placement": PLACEMENTS, "tls": TLS_MODES}
 CHOICES |= {"tls_client_auth": CLIENT_CERTIFICATES}

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from orbitmq.client import arrow
 from orbitmq.client.client import Client
+from orbitmq.client.consumer import arrow
+from orbitmq.client.consumer.subscription import topic_names
 from orbitmq.client.several import not_one_text
-from orbitmq.client.subscription import topic_names
 from orbitmq.errors import SettingError
 from orbitmq.tables.export.plan import Wish
 

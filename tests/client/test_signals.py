@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from orbitmq.client.consumer import Consumer
-from orbitmq.client.producer import Producer
+from orbitmq.client.consumer.consumer import Consumer
+from orbitmq.client.producer.producer import Producer
 from orbitmq.errors import Closed, UsageError
 from tests.client.composed_broker import ComposedBroker
 from tests.client.thread_broker import ThreadBroker

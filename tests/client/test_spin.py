@@ -20,7 +20,7 @@ import pytest
 
 import orbitmq
 import orbitmq.aio
-from orbitmq.client.consumer import Consumer
+from orbitmq.client.consumer.consumer import Consumer
 from orbitmq.errors import BrokerStopped, Closed, SettingError
 from orbitmq.native._core import ffi, lib
 from orbitmq.shm.memory import LINE

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from orbitmq.client.aio_consumer import AsyncConsumer
-from orbitmq.client.consumer import Consumer
+from orbitmq.client.aio.consumer import AsyncConsumer
+from orbitmq.client.consumer.consumer import Consumer
 from orbitmq.client.sql_filter import checked_sql
 from orbitmq.errors import FilterError, SettingError, UsageError
 from orbitmq.native._types import Message

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 import orbitmq
-from orbitmq.client.consumer import Consumer
-from orbitmq.client.producer import Producer
+from orbitmq.client.consumer.consumer import Consumer
+from orbitmq.client.producer.producer import Producer
 from orbitmq.errors import Fenced
 from tests.client.awaitable import awaitable_producer
 from tests.client.composed_broker import ComposedBroker

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orbitmq.client import subscription
-from orbitmq.client.subscription import TAGS_MAX, look_up, room_for, tag_list, topic_names
+from orbitmq.client.consumer import subscription
+from orbitmq.client.consumer.subscription import TAGS_MAX, look_up, room_for, tag_list, topic_names
 from orbitmq.errors import NoPermission, OrbitError, SettingError, TopicNameError, UnknownTopic
 from orbitmq.native._core import ffi, lib
 from tests.native.composed_store import ComposedStore

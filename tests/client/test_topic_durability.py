@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from orbitmq.client.producer import Producer
+from orbitmq.client.producer.producer import Producer
 from orbitmq.errors import StoreFailed
 from orbitmq.native._core import lib
 from orbitmq.shm.durability import Durability

@@ -19,7 +19,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import SpanKind, StatusCode
 
 import orbitmq
-from orbitmq.client.broker import Broker
+from orbitmq.client.broker.broker import Broker
 from orbitmq.tracing import link_of, processing, sending
 from tests.trees import small_broker
 from tests.waiting import WATCHDOG_S

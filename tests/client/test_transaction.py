@@ -1,5 +1,6 @@
 """Goal: a message of a transaction comes once if it was committed and never otherwise, and a transaction ends once, whoever
-ends it (client/transaction.py, client/settling.py, TransactionAdministration, client/open_transactions.py).
+ends it (client/transaction/transaction.py, client/transaction/settling.py, TransactionAdministration,
+client/transaction/open_transactions.py).
 
 Method: a real broker. That a message does not come is shown by one that was sent after it, to the same queue."""
 
@@ -15,7 +16,7 @@ from pathlib import Path
 import pytest
 
 import orbitmq
-from orbitmq.client.transaction import Transaction
+from orbitmq.client.transaction.transaction import Transaction
 from orbitmq.errors import (
     GroupNameError,
     NoPermission,
@@ -63,7 +64,7 @@ def test_a_block_commits_or_rolls_back(broker: orbitmq.Broker) -> None:
 
 def test_on_disk_it_is_as_rocketmq_writes_it(broker: orbitmq.Broker) -> None:
     """The half's offset as the body of one operation message for each end; the message names the half's place."""
-    from orbitmq.store.record import parse
+    from orbitmq.store.commit_log.record import parse
 
     with broker.producer() as producer:
         first, second = producer.transaction("t", b"one"), producer.transaction("t", b"two")

@@ -1,6 +1,6 @@
 """Goal: a transaction that nobody ends is ended as a process of its producer group says, whichever lives; and given up if none
-can say (client/transaction_checker.py, client/due_checks.py, client/check_function.py, client/loop_check.py).
-What is open is listed with its checks (client/transaction_administration.py).
+can say (client/transaction/checker.py, client/transaction/due_checks.py, client/transaction/check_function.py,
+client/aio/loop_check.py). What is open is listed with its checks (client/transaction/administration.py).
 
 Method: a real broker with short times, and functions that note what they are asked."""
 
@@ -22,10 +22,10 @@ from typing import Any
 import pytest
 
 import orbitmq
-from orbitmq.client.check_function import CheckAnswer
-from orbitmq.client.due_checks import AT_ONCE, LOOK_S, LOOK_S_MIN, DueChecks
-from orbitmq.client.open_transactions import OpenTransaction
-from orbitmq.client.transaction import Half
+from orbitmq.client.transaction.check_function import CheckAnswer
+from orbitmq.client.transaction.due_checks import AT_ONCE, LOOK_S, LOOK_S_MIN, DueChecks
+from orbitmq.client.transaction.open_transactions import OpenTransaction
+from orbitmq.client.transaction.transaction import Half
 from orbitmq.errors import GroupNameError, PropertyError, SettingError, TransactionSettled
 from orbitmq.store import config
 from orbitmq.store.config import DataVersion, TopicConfig
@@ -466,7 +466,7 @@ def test_asyncio(started: Started, caplog: pytest.LogCaptureFixture) -> None:
 
 def test_a_loop_that_has_ended(started: Started) -> None:
     """Its functions answer nothing, and nobody waits for them."""
-    from orbitmq.client.loop_check import called_in
+    from orbitmq.client.aio.loop_check import called_in
 
     broker = started(SHORT)
 

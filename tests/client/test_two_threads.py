@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from orbitmq.client.consumer import Consumer
-from orbitmq.client.producer import Producer
+from orbitmq.client.consumer.consumer import Consumer
+from orbitmq.client.producer.producer import Producer
 from orbitmq.errors import UsageError
 from tests.client.composed_broker import ComposedBroker
 from tests.client.thread_broker import ThreadBroker
@@ -116,7 +116,7 @@ def test_closing_in_the_middle(broker: ComposedBroker, monkeypatch: pytest.Monke
 HAMMER = """
 import sys, threading, zlib
 from pathlib import Path
-from orbitmq.client.consumer import Consumer
+from orbitmq.client.consumer.consumer import Consumer
 from orbitmq.errors import UsageError
 from tests.client.composed_broker import ComposedBroker
 from tests.client.test_two_threads import fill, number

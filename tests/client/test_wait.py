@@ -21,9 +21,9 @@ import pytest
 
 import orbitmq
 from orbitmq import aio, errors
-from orbitmq.client import absence
-from orbitmq.client.bell import Bell
-from orbitmq.client.whereabouts import ByName
+from orbitmq.client.connection import absence
+from orbitmq.client.connection.bell import Bell
+from orbitmq.client.connection.whereabouts import ByName
 from orbitmq.shm import folder_watch, runtime
 from tests.client.pauses import waiting
 from tests.client.restarts import Restarts

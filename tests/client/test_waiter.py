@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from orbitmq.client import waiter as module
-from orbitmq.client.waiter import awaiting, waiter_of
+from orbitmq.client.producer import waiter as module
+from orbitmq.client.producer.waiter import awaiting, waiter_of
 from orbitmq.errors import NoMeans
 from tests.waiting import WATCHDOG_S, until
 

@@ -17,9 +17,9 @@ import pytest
 import orbitmq
 from orbitmq import errors
 from orbitmq.native._core import lib
-from orbitmq.store import work_files
 from orbitmq.store.config import load_topics, store_topics
 from orbitmq.store.layout import StoreLayout
+from orbitmq.store.work import files as work_files
 from tests.client.work_takes import collect, fill, lag, number
 from tests.trees import actors, kill, small_broker
 from tests.waiting import WATCHDOG_S, dead, until

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from orbitmq.client.work_failure import REASON_MAX, bounded, failure_of, stuck
+from orbitmq.client.work.failure import REASON_MAX, bounded, failure_of, stuck
 
 
 class Awkward(Exception):

@@ -1,5 +1,5 @@
 """Goal: a group's workers get the messages that they want, and the group passes over the others for good
-(actors/work_filters.py, client/work_settings.py, native/actors/dispatcher_filter.c).
+(actors/work/filters.py, client/work/settings.py, native/actors/dispatcher/dispatcher_filter.c).
 
 Method: sessions of workers on a real broker, a topic and a group for each test. Random histories with deaths are in
 tests/actors/test_work_filter_model.py, and a death at each step in tests/crash."""
@@ -13,7 +13,7 @@ import pytest
 
 import orbitmq
 from orbitmq import errors
-from orbitmq.client.work_session import WorkSession
+from orbitmq.client.work.session import WorkSession
 from orbitmq.native._core import lib
 from orbitmq.store import config
 from orbitmq.store.config import DataVersion, TopicConfig

@@ -10,8 +10,8 @@ import pytest
 
 import orbitmq
 from orbitmq import errors
-from orbitmq.client import work_refusals
-from orbitmq.client.worker_settings import IN_HAND_MAX
+from orbitmq.client.work import refusals as work_refusals
+from orbitmq.client.work.worker_settings import IN_HAND_MAX
 from tests.client.work_takes import collect, fill, lag
 from tests.waiting import WATCHDOG_S
 

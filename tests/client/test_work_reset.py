@@ -12,10 +12,11 @@ from pathlib import Path
 import pytest
 
 import orbitmq
-from orbitmq.client.work_handed import HandOut
-from orbitmq.client.work_session import WorkSession
-from orbitmq.store import config, work_files
+from orbitmq.client.work.handed import HandOut
+from orbitmq.client.work.session import WorkSession
+from orbitmq.store import config
 from orbitmq.store.layout import StoreLayout
+from orbitmq.store.work import files as work_files
 from tests.trees import kill, small_broker
 from tests.waiting import WATCHDOG_S, until
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 import orbitmq
-from orbitmq.client.work_handed import HandOut
+from orbitmq.client.work.handed import HandOut
 from tests.trees import SMALL, actors, kill
 from tests.waiting import WATCHDOG_S, dead, until
 

@@ -1,6 +1,6 @@
 """Goal: handlers in threads and processes work on as many jobs at once as was asked for, and whatever ends one, its job is
-done or comes again. Method: workers (client/work_process.py, client/work_tasks.py, client/stop_signals.py) over a model of the
-broker's queue."""
+done or comes again. Method: workers (client/work/process.py, client/work/tasks.py, client/work/stop_signals.py) over a model
+of the broker's queue."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from typing import Any
 
 import pytest
 
-from orbitmq.client.job import Job
-from orbitmq.client.work_hand import ThreadHand
-from orbitmq.client.worker import Worker
+from orbitmq.client.work.hand import ThreadHand
+from orbitmq.client.work.job import Job
+from orbitmq.client.work.worker import Worker
 from orbitmq.errors import CorruptRecord, NoMeans, SettingError, UsageError
 from tests.client import work_handlers
 from tests.client.work_model import WorkModel

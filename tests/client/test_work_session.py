@@ -19,9 +19,9 @@ import pytest
 
 import orbitmq
 from orbitmq import errors
-from orbitmq.actors.coordinator import LATER_S
-from orbitmq.client.hand_out import HandOut
-from orbitmq.client.work_session import WorkSession
+from orbitmq.actors.coordinator.coordinator import LATER_S
+from orbitmq.client.work.hand_out import HandOut
+from orbitmq.client.work.session import WorkSession
 from orbitmq.native._core import lib
 from orbitmq.store.layout import StoreLayout
 from tests.client.work_takes import collect, fill, lag, number

@@ -1,5 +1,5 @@
 """Goal: a group of workers says who has what in hand, what waits, and why messages are handed to nobody. Method: worker
-sessions on a real broker, which take, nack and ack as the test says (actors/work_describe.py, client/work_status.py)."""
+sessions on a real broker, which take, nack and ack as the test says (actors/work/describe.py, client/work/status.py)."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from collections.abc import Iterator
 import pytest
 
 import orbitmq
-from orbitmq.client.hand_out import HandOut
-from orbitmq.client.status import GroupStatus
-from orbitmq.client.work_retries import waiting_retries
-from orbitmq.client.work_session import WorkSession
-from orbitmq.client.work_status import QueueWork
+from orbitmq.client.admin.status import GroupStatus
+from orbitmq.client.work.hand_out import HandOut
+from orbitmq.client.work.retries import waiting_retries
+from orbitmq.client.work.session import WorkSession
+from orbitmq.client.work.status import QueueWork
 from tests.client.awaitable import run_watched
 from tests.client.work_takes import collect
 from tests.trees import indexed, small_broker

@@ -12,9 +12,9 @@ import pytest
 
 import orbitmq
 from orbitmq import errors
-from orbitmq.client.hand_out import HandOut
-from orbitmq.client.work_answers import TEXT_MAX
-from orbitmq.client.work_session import WorkSession
+from orbitmq.client.work.answers import TEXT_MAX
+from orbitmq.client.work.hand_out import HandOut
+from orbitmq.client.work.session import WorkSession
 from tests.client.restarts import Restarts
 from tests.client.test_wait import PATIENT_S, meanwhile
 from tests.client.work_takes import collect, fill, number

@@ -1,5 +1,5 @@
-"""Goal: a job is settled by how its body is left, once, never before. Method: workers (client/worker_settings.py,
-client/work_loop.py) over a model of the broker's queue."""
+"""Goal: a job is settled by how its body is left, once, never before. Method: workers (client/work/worker_settings.py,
+client/work/loop.py) over a model of the broker's queue."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from itertools import pairwise
 
 import pytest
 
-from orbitmq.client.job import Job
-from orbitmq.client.worker import Worker
+from orbitmq.client.work.job import Job
+from orbitmq.client.work.worker import Worker
 from orbitmq.errors import Closed, JobLost, SettingError, UsageError
 from tests.client.work_model import WorkModel
 from tests.waiting import WATCHDOG_S

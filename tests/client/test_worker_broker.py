@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import orbitmq
-from orbitmq.client.job import Job
+from orbitmq.client.work.job import Job
 from orbitmq.errors import GroupInUse, GroupNameError, JobLost, SettingError, UnknownTopic, UsageError
 from tests.client import work_handlers
 from tests.client.awaitable import run_watched

@@ -17,11 +17,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from orbitmq.client.session import SessionHandle
+from orbitmq.client.connection.session import SessionHandle
 from orbitmq.native._core import ffi, lib
-from orbitmq.store import mapped_file
+from orbitmq.store.commit_log import mapped_file
+from orbitmq.store.commit_log.record import Record, parse, stored_host
 from orbitmq.store.layout import StoreLayout
-from orbitmq.store.record import Record, parse, stored_host
 
 FILE_SIZE = 16 << 20  # in memory it is cleared for each test
 SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL

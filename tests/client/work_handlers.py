@@ -7,9 +7,9 @@ import os
 import signal
 from pathlib import Path
 
-from orbitmq.client.job import Job
-from orbitmq.client.work_function import Decorator
-from orbitmq.client.worker import Worker
+from orbitmq.client.work.function import Decorator
+from orbitmq.client.work.job import Job
+from orbitmq.client.work.worker import Worker
 from orbitmq.errors import UsageError
 
 

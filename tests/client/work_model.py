@@ -9,10 +9,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from orbitmq.client.message import Message
-from orbitmq.client.work_handed import HandOut, Session
-from orbitmq.client.worker import Worker
-from orbitmq.client.worker_settings import WorkerSettings
-from orbitmq.store.record import encode
+from orbitmq.client.work.handed import HandOut, Session
+from orbitmq.client.work.worker import Worker
+from orbitmq.client.work.worker_settings import WorkerSettings
+from orbitmq.store.commit_log.record import encode
 
 BACK_OFF_S = 10.0  # of a nack without a delay
 

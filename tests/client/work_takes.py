@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import orbitmq
-from orbitmq.client.hand_out import HandOut
-from orbitmq.client.work_session import WorkSession
+from orbitmq.client.work.hand_out import HandOut
+from orbitmq.client.work.session import WorkSession
 from tests.waiting import WATCHDOG_S
 
 

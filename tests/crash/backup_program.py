@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from orbitmq.store.backup import back_up
+from orbitmq.store.backup.backup import back_up
 from orbitmq.store.layout import StoreLayout
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import orbitmq
-from orbitmq.client.status import read_actors, read_positions
+from orbitmq.client.admin.status import read_actors, read_positions
 from orbitmq.errors import BrokerBroken, BrokerError, TimedOut
 from orbitmq.shm import runtime
 from tests.crash import crash_build
@@ -137,7 +137,7 @@ class Load:
 
     def try_start(self) -> bool:
         """One start; False if it was killed on its way."""
-        from orbitmq.client.launch import start_tree
+        from orbitmq.client.broker.launch import start_tree
 
         before = {name: os.environ.get(name) for name in crash_build.environment(self.plan.path)}
         os.environ.update(crash_build.environment(self.plan.path))

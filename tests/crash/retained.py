@@ -6,11 +6,12 @@ from pathlib import Path
 
 import orbitmq
 from orbitmq.errors import StoreLocked
-from orbitmq.store import config, mapped_file
+from orbitmq.store import config
+from orbitmq.store.commit_log import mapped_file
+from orbitmq.store.commit_log.record import BLANK_MAGIC, encode
 from orbitmq.store.config import DataVersion, TopicConfig
 from orbitmq.store.layout import StoreLayout
-from orbitmq.store.record import BLANK_MAGIC, encode
-from orbitmq.store.settings import StoreSettings
+from orbitmq.store.settings.settings import StoreSettings
 from orbitmq.store.verify.findings import Finding
 from orbitmq.store.verify.verify import verify
 from tests.crash import crash_build

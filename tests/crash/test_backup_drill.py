@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from orbitmq.store.backup import Backed
+from orbitmq.store.backup.backup import Backed
 from orbitmq.store.layout import StoreLayout
 from orbitmq.store.verify.findings import Finding, Verdict
 from orbitmq.store.verify.verify import verify

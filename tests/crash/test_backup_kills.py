@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 
 import orbitmq
-from orbitmq.store import backup_note
-from orbitmq.store.backup import back_up
+from orbitmq.store.backup import backup_note
+from orbitmq.store.backup.backup import back_up
 from orbitmq.store.layout import StoreLayout
 from orbitmq.store.verify.verify import verify
 from tests.crash import crash_build

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from orbitmq.store import work_plan
 from orbitmq.store.layout import StoreLayout
-from orbitmq.store.work_plan import PlannedGroup
+from orbitmq.store.work import plan as work_plan
+from orbitmq.store.work.plan import PlannedGroup
 from tests.client.work_takes import collect, lag
 from tests.crash import crash_build
 from tests.crash.load import Load

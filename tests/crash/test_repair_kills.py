@@ -22,7 +22,7 @@ import orbitmq
 from orbitmq.native._types import Reader
 from orbitmq.store.consume_queue import ConsumeQueue
 from orbitmq.store.layout import StoreLayout
-from orbitmq.store.settings import StoreSettings
+from orbitmq.store.settings.settings import StoreSettings
 from orbitmq.store.verify.verify import verify
 from tests.crash import crash_build
 from tests.crash.crash_build import OF_REPAIR

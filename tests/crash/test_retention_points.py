@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 import orbitmq
-from orbitmq.client.launch import start_tree
+from orbitmq.client.broker.launch import start_tree
 from orbitmq.errors import BrokerBroken
 from orbitmq.store import config
 from orbitmq.store.layout import StoreLayout

@@ -34,13 +34,13 @@ from typing import Any, TextIO
 
 import orbitmq
 from orbitmq import errors
-from orbitmq.client.check_function import CheckAnswer
-from orbitmq.client.consumer import Consumer
-from orbitmq.client.open_transactions import OpenTransaction
-from orbitmq.client.producer import Pending, Producer
+from orbitmq.client.consumer.consumer import Consumer
+from orbitmq.client.producer.producer import Pending, Producer
 from orbitmq.client.receipt import Receipt
-from orbitmq.client.transaction import Transaction
-from orbitmq.client.work_session import WorkSession
+from orbitmq.client.transaction.check_function import CheckAnswer
+from orbitmq.client.transaction.open_transactions import OpenTransaction
+from orbitmq.client.transaction.transaction import Transaction
+from orbitmq.client.work.session import WorkSession
 from orbitmq.shm.durability import Durability
 
 BODY = struct.Struct("<II")

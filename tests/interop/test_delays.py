@@ -16,8 +16,8 @@ import pytest
 
 import orbitmq
 from orbitmq.store import config
+from orbitmq.store.commit_log.record import Record, check
 from orbitmq.store.layout import StoreLayout
-from orbitmq.store.record import Record, check
 from tests.interop.judge import Files, Judge
 from tests.interop.ours import broker_on, kill_tree
 from tests.trees import everything

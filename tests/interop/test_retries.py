@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 import orbitmq
-from orbitmq.client.hand_out import HandOut
-from orbitmq.client.work_session import WorkSession
+from orbitmq.client.work.hand_out import HandOut
+from orbitmq.client.work.session import WorkSession
 from tests.interop.judge import Files, Judge
 from tests.interop.ours import broker_on
 from tests.waiting import WATCHDOG_S, until

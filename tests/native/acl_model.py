@@ -1,5 +1,5 @@
 """A readable model of RocketMQ's access rules (4.9 PlainAccessValidator, PlainPermissionManager), for tests of
-native/remoting/acl.h. It works on what the file says, not on what OrbitMQ makes of it."""
+native/remoting/acl/acl.h. It works on what the file says, not on what OrbitMQ makes of it."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from orbitmq.native._core import ffi, lib
 from orbitmq.native._types import Reader
-from orbitmq.store import record
+from orbitmq.store.commit_log import record
 
 FILE_UNITS = 50  # small, so that readers cross ConsumeQueue files
 

@@ -14,9 +14,9 @@ from typing import Any
 from orbitmq.native._core import ffi, lib
 from orbitmq.shm.memfd import create_memfd
 from orbitmq.shm.ring import RingProducer
-from orbitmq.store import mapped_file
+from orbitmq.store.commit_log import mapped_file
+from orbitmq.store.commit_log.record import Host, Record, check, pack_host, stored_host
 from orbitmq.store.layout import StoreLayout
-from orbitmq.store.record import Host, Record, check, pack_host, stored_host
 
 APPENDED, UNKNOWN_TOPIC, NO_PERMISSION, UNKNOWN_QUEUE, TOO_LARGE, PROPERTIES, STORE_FULL = range(1, 8)
 STORE_FAILED = 8

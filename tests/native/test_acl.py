@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from orbitmq.actors.guard import table
+from orbitmq.actors.gateway.guard import table
 from orbitmq.native._core import ffi, lib
 from orbitmq.remoting import plain_acl
 from orbitmq.remoting.address_pattern import Range

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from orbitmq.native import _core
 
-PARTS = "orbitmq, orbitmq.client.client, orbitmq.native._types, orbitmq.native._core, orbitmq.shm.lock, orbitmq.store.record"
+PARTS = "orbitmq.client.client, orbitmq.native._types, orbitmq.native._core, orbitmq.shm.lock, orbitmq.store.commit_log.record"
 COUNT = """
 for line in open("/proc/self/maps"):
     fields = line.split(maxsplit=5)

@@ -1,7 +1,7 @@
 """Goal: what one worker answers, however much it is, does not keep the dispatcher from the others: a step is bounded.
 
-Method: the dispatcher's loop is moved by hand (native/actors/dispatcher.h); workers fill their rings with the largest answers
-that are possible."""
+Method: the dispatcher's loop is moved by hand (native/actors/dispatcher/dispatcher.h); workers fill their rings with the
+largest answers that are possible."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ import pytest
 
 from orbitmq.native._core import ffi, lib
 from orbitmq.shm.memfd import create_memfd
-from orbitmq.store import positions, work_files
+from orbitmq.store import positions
+from orbitmq.store.work import files as work_files
 from tests.native import pipeline as p
 
 TURN = 16_384  # messages: what answers of one worker may be about, in one step

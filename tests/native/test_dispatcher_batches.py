@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 
 from orbitmq.native._core import ffi, lib
-from orbitmq.store import positions, work_files
+from orbitmq.store import positions
 from orbitmq.store.layout import StoreLayout
+from orbitmq.store.work import files as work_files
 from tests.native.reput_rig import Message, Model, Rig
 from tests.native.test_dispatcher_order import Worker
 

@@ -11,8 +11,9 @@ import struct
 from pathlib import Path
 
 from orbitmq.native._core import ffi, lib
-from orbitmq.store import positions, work_files
+from orbitmq.store import positions
 from orbitmq.store.layout import StoreLayout
+from orbitmq.store.work import files as work_files
 from tests.native.reput_rig import Message, Model, Rig
 
 READ_MAX = 9 << 20  # bytes of the log in one step, and one record more

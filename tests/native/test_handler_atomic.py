@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from orbitmq.native._core import ffi, lib
-from orbitmq.store.record import encode
+from orbitmq.store.commit_log.record import encode
 from tests.native import pipeline as p
 from tests.native.pipeline import run
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from orbitmq.native._core import ffi, lib
+from orbitmq.store.commit_log.record import Record
 from orbitmq.store.delays import DELAY_TOPIC
-from orbitmq.store.record import Record
 from tests.native import pipeline as p
 
 SEND_BACK = (1 << 32) - 6

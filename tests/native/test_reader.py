@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from orbitmq.errors import Closed, CorruptRecord, StoreError, StoreUnsupported
 from orbitmq.native._types import Message, Reader
-from orbitmq.store import record
+from orbitmq.store.commit_log import record
 from tests.native.composed_store import ComposedStore
 
 RECORD_FIXED = 91  # bytes of a record beside body, topic and properties

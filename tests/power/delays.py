@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 
 from orbitmq.actors.scheduler import Scheduler
 from orbitmq.native._core import lib
+from orbitmq.store.commit_log.record import Record
 from orbitmq.store.delays import DELAY_TOPIC, TIMER_TOPIC
-from orbitmq.store.record import Record
 from tests.actors.delay_life import cancelling, delayed, timed
 from tests.native.pipeline import Verdict
 from tests.power.disk import Shim
@@ -26,7 +26,7 @@ class Clock:
     stored_ms: int = 0
 
 
-RETRY_MS = 100  # native/actors/scheduler_parts.h
+RETRY_MS = 100  # native/actors/scheduler/scheduler_parts.h
 ROUNDS = 30  # where a message waits for a clock that was set back, the scheduler does not know yet how far it is
 YEAR_MS = 366 * 24 * 3600 * 1000
 

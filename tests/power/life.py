@@ -12,27 +12,27 @@ from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
-from orbitmq.actors import ground as ground_module
 from orbitmq.actors.allocator import Allocator
 from orbitmq.actors.flush import Flush
-from orbitmq.actors.ground import Ground
-from orbitmq.actors.group_commits import CommitTable, GroupCommitsNote
+from orbitmq.actors.groups.group_commits import CommitTable, GroupCommitsNote
 from orbitmq.actors.halves import HalvesNote
 from orbitmq.actors.reput import Reput
-from orbitmq.actors.segments import Segments
-from orbitmq.actors.topic_registry import TopicRegistry
+from orbitmq.actors.supervisor import ground as ground_module
+from orbitmq.actors.supervisor.ground import Ground
+from orbitmq.actors.supervisor.segments import Segments
+from orbitmq.actors.topics.topic_registry import TopicRegistry
 from orbitmq.actors.writer import Writer
-from orbitmq.client.group_offsets import Shift, message_of
+from orbitmq.client.consumer.group_offsets import Shift, message_of
 from orbitmq.native._core import ffi, lib
 from orbitmq.store import group_commits
+from orbitmq.store.commit_log.mapped_file import allocate
 from orbitmq.store.group_commits import COMMITS_TOPIC
 from orbitmq.store.index_file import IndexFile
 from orbitmq.store.index_headers import index_files
-from orbitmq.store.mapped_file import allocate
 from orbitmq.store.recovery.recover import recover
 from orbitmq.store.recovery.report import RecoveryReport
-from orbitmq.store.settings import StoreSettings
-from orbitmq.store.tree_settings import TreeSettings
+from orbitmq.store.settings.settings import StoreSettings
+from orbitmq.store.settings.tree_settings import TreeSettings
 from tests.native.pipeline import (
     ATOMIC,
     FRAME,
@@ -82,7 +82,7 @@ def finder(folder: Path, files: StoreSettings) -> Iterator[Callable[[int], list[
 
 
 def open_store(settings: TreeSettings) -> RecoveryReport:
-    """What a start does before any actor runs (actors/ground.py, actors/recovery.py)."""
+    """What a start does before any actor runs (actors/supervisor/ground.py, actors/supervisor/recovery.py)."""
     settings.layout.open(settings.files)
     report = recover(settings.layout, settings.files, lambda line: None)
     size = settings.files.log_file_size

@@ -9,15 +9,15 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from orbitmq.store.commit_log.mapped_file import list_starts
+from orbitmq.store.commit_log.record import Fault, Record, check
 from orbitmq.store.consume_queue import ConsumeQueue
 from orbitmq.store.group_commits import COMMITS_TOPIC
 from orbitmq.store.index_file import key_hash
 from orbitmq.store.layout import StoreLayout
-from orbitmq.store.mapped_file import list_starts
-from orbitmq.store.record import Fault, Record, check
 from orbitmq.store.recovery.report import RecoveryReport
-from orbitmq.store.settings import StoreSettings
-from orbitmq.store.tree_settings import TreeSettings
+from orbitmq.store.settings.settings import StoreSettings
+from orbitmq.store.settings.tree_settings import TreeSettings
 from orbitmq.store.verify.verify import verify
 from tests.power.life import GROUP, QUEUES, Life, finder, open_store
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from orbitmq.client.whereabouts import ByName
+from orbitmq.client.connection.whereabouts import ByName
 from orbitmq.errors import BrokerNotRunning, NoPermission, SettingError
 from orbitmq.shm import runtime
 from orbitmq.shm.apart import check_reach, lives_elsewhere

@@ -28,7 +28,7 @@ import pyarrow.parquet
 
 import orbitmq
 from orbitmq import errors
-from orbitmq.client.status import read_actors
+from orbitmq.client.admin.status import read_actors
 from tests.trees import indexed
 from tests.waiting import LOOK_MS, Stuck, until
 

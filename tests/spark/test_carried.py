@@ -13,7 +13,7 @@ import pytest
 import orbitmq
 from orbitmq.shm.property_name import reserved_property
 from orbitmq.spark.sink.columns import Shape
-from orbitmq.store.record import unpack_properties
+from orbitmq.store.commit_log.record import unpack_properties
 from orbitmq.tables import carried, columns
 
 if TYPE_CHECKING:

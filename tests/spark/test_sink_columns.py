@@ -12,7 +12,7 @@ from pyspark.sql.types import StructType
 from orbitmq.errors import ColumnError, MessageTooLarge, PropertiesTooLarge, SettingError, TopicNameError
 from orbitmq.spark.sink import options as sink_options
 from orbitmq.spark.sink.columns import Shape, check
-from orbitmq.store.record import unpack_properties
+from orbitmq.store.commit_log.record import unpack_properties
 
 pytestmark = pytest.mark.pyspark
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import struct
 
 from orbitmq.store import config
-from orbitmq.store.record import BLANK_MAGIC
+from orbitmq.store.commit_log.record import BLANK_MAGIC
 from tests.store.stored_by_broker import SETTINGS, Stored
 
 Place = tuple[str, int, int]  # topic, queue, queue offset

@@ -6,9 +6,9 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from orbitmq.store import mapped_file
+from orbitmq.store.commit_log import mapped_file
+from orbitmq.store.commit_log.record import BLANK_MAGIC, encode
 from orbitmq.store.layout import StoreLayout
-from orbitmq.store.record import BLANK_MAGIC, encode
 
 FILE_SIZE = 64 << 10
 FIRST_MS = 1_700_000_000_000

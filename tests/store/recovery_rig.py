@@ -9,7 +9,7 @@ from pathlib import Path
 from orbitmq.store.layout import StoreLayout
 from orbitmq.store.recovery.recover import recover
 from orbitmq.store.recovery.report import RecoveryReport
-from orbitmq.store.settings import StoreSettings
+from orbitmq.store.settings.settings import StoreSettings
 from tests.store.log_builder import FILE_SIZE, LogBuilder
 from tests.store.queue_builder import UNITS
 

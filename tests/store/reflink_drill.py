@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 import orbitmq
-from orbitmq.store.backup import back_up
+from orbitmq.store.backup.backup import back_up
 from orbitmq.store.layout import StoreLayout
 from orbitmq.store.repair.choice import Choice
 from orbitmq.store.verify.verify import verify

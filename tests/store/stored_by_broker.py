@@ -7,7 +7,7 @@ from pathlib import Path
 
 import orbitmq
 from orbitmq.store.layout import StoreLayout
-from orbitmq.store.settings import StoreSettings
+from orbitmq.store.settings.settings import StoreSettings
 from orbitmq.store.trim import trim
 from orbitmq.store.verify.findings import Finding, Verdict
 from orbitmq.store.verify.verify import verify

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from orbitmq.store.commit_log.log_scan import scan_log
 from orbitmq.store.layout import StoreLayout
-from orbitmq.store.log_scan import scan_log
 from orbitmq.store.positions import Positions
 from tests.store.log_builder import FILE_SIZE, LogBuilder
 from tests.store.recovery_rig import run

@@ -14,8 +14,9 @@ import pytest
 
 import orbitmq
 from orbitmq.errors import CorruptRecord, StoreUnsupported
-from orbitmq.store import file_copy, name_server_values, remake
-from orbitmq.store.backup import back_up
+from orbitmq.store import name_server_values, remake
+from orbitmq.store.backup import file_copy
+from orbitmq.store.backup.backup import back_up
 from orbitmq.store.layout import StoreLayout
 from orbitmq.store.remake import Order
 from orbitmq.store.verify.verify import verify

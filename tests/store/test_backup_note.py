@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from orbitmq.store import backup_note
+from orbitmq.store.backup import backup_note
 from orbitmq.store.layout import StoreLayout
 
 

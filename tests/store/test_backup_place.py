@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from orbitmq.errors import StoreError, StoreFull, StoreLocked, StoreUnsupported
-from orbitmq.store import backup_place, file_copy
-from orbitmq.store.backup import back_up
-from orbitmq.store.backup_place import BackupPlace
+from orbitmq.store.backup import backup_place, file_copy
+from orbitmq.store.backup.backup import back_up
+from orbitmq.store.backup.backup_place import BackupPlace
 from orbitmq.store.layout import StoreLayout
 from orbitmq.store.lock import StoreLock
 from tests.store.stored_by_broker import Stored

@@ -16,8 +16,8 @@ import pytest
 
 import orbitmq
 from orbitmq.errors import Full, StoreFailed
-from orbitmq.store import backup, file_copy
-from orbitmq.store.backup import back_up
+from orbitmq.store.backup import backup, file_copy
+from orbitmq.store.backup.backup import back_up
 from orbitmq.store.layout import StoreLayout
 from orbitmq.store.verify.findings import Finding
 from orbitmq.store.verify.verify import verify

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from orbitmq.store import file_copy
+from orbitmq.store.backup import file_copy
 
 CONTENTS = {
     "empty": b"",

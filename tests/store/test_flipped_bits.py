@@ -14,12 +14,12 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from orbitmq.client.arrow import record_batch
+from orbitmq.client.consumer.arrow import record_batch
 from orbitmq.errors import CorruptRecord, StoreError
 from orbitmq.native._types import Reader
-from orbitmq.store import record
-from orbitmq.store.log_scan import scan_log
-from orbitmq.store.record import BLANK_MAGIC, Fault
+from orbitmq.store.commit_log import record
+from orbitmq.store.commit_log.log_scan import scan_log
+from orbitmq.store.commit_log.record import BLANK_MAGIC, Fault
 from orbitmq.store.verify.findings import Kind
 from tests.store.stored_by_broker import SETTINGS, Stored
 

@@ -13,7 +13,7 @@ import pytest
 from orbitmq import errors
 from orbitmq.store.file_system import mount_of, refuse_network
 from orbitmq.store.layout import LAYOUT_VERSION, StoreLayout
-from orbitmq.store.settings import FILE_SETTINGS, GIB, KIB, MIB, StoreSettings
+from orbitmq.store.settings.settings import FILE_SETTINGS, GIB, KIB, MIB, StoreSettings
 
 SMALL = StoreSettings(log_file_size=64 * KIB, queue_file_units=16, index_slots=10, index_entries=20)
 

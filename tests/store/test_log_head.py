@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from orbitmq.store import log_head
+from orbitmq.store.commit_log import log_head
+from orbitmq.store.commit_log.log_head import newest_ms, stored_ms
+from orbitmq.store.commit_log.record import BLANK_MAGIC
 from orbitmq.store.layout import StoreLayout
-from orbitmq.store.log_head import newest_ms, stored_ms
-from orbitmq.store.record import BLANK_MAGIC
 from tests.store.log_builder import FILE_SIZE, LogBuilder
 
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from orbitmq.errors import StoreFailed
+from orbitmq.store.commit_log.log_scan import scan_log
+from orbitmq.store.commit_log.record import BLANK_MAGIC, Fault, encode
 from orbitmq.store.layout import StoreLayout
-from orbitmq.store.log_scan import scan_log
-from orbitmq.store.record import BLANK_MAGIC, Fault, encode
 from tests.store.log_builder import FILE_SIZE, LogBuilder
 
 
@@ -100,7 +100,7 @@ def test_a_file_of_another_length_fails(log: LogBuilder) -> None:
 
 
 def test_it_tells_how_far_it_is(log: LogBuilder, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("orbitmq.store.log_scan.STEP_BYTES", 10_000)
+    monkeypatch.setattr("orbitmq.store.commit_log.log_scan.STEP_BYTES", 10_000)
     log.fill(FILE_SIZE // 2)
     seen: list[int] = []
     found = scan_log(log.layout, FILE_SIZE, 0, seen.append)

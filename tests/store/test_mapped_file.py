@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from orbitmq.errors import CorruptRecord, StoreFailed, StoreFull, StoreSettingsError
-from orbitmq.store import abort, mapped_file, positions
+from orbitmq.store import abort, positions
 from orbitmq.store.checkpoint import Checkpoint
+from orbitmq.store.commit_log import mapped_file
 from orbitmq.store.layout import StoreLayout
 
 SIZE = 64 << 10

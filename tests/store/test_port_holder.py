@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from orbitmq.store import port_holder as module
-from orbitmq.store.listen_address import ListenAddress
 from orbitmq.store.port_holder import PortHolder, port_holder
+from orbitmq.store.settings.listen_address import ListenAddress
 
 OWN = Path("/proc/self/comm").read_text().strip()
 

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 
 from orbitmq.errors import PropertyError, UsageError
 from orbitmq.native._core import ffi, lib
-from orbitmq.store import record
-from orbitmq.store.record import Fault, MessageId, Record
+from orbitmq.store.commit_log import record
+from orbitmq.store.commit_log.record import Fault, MessageId, Record
 
 # Written by RocketMQ 4.9.3: topic T_one, queue 1, tag TagA, keys "key1 key2", color=blue, body "hello", at offset 0.
 FOREIGN = bytes.fromhex(

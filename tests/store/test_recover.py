@@ -22,12 +22,13 @@ from hypothesis import strategies as st
 
 from orbitmq.errors import CorruptRecord
 from orbitmq.native._core import lib
-from orbitmq.store import abort, config, mapped_file, positions, unsynced
+from orbitmq.store import abort, config, positions, unsynced
 from orbitmq.store.checkpoint import Checkpoint
+from orbitmq.store.commit_log import mapped_file
+from orbitmq.store.commit_log.record import encode
 from orbitmq.store.consume_queue import ConsumeQueue
 from orbitmq.store.layout import StoreLayout
 from orbitmq.store.positions import Positions
-from orbitmq.store.record import encode
 from orbitmq.store.recovery import log_rewrite
 from orbitmq.store.recovery.report import RecoveryReport
 from orbitmq.store.recovery.table import ENDINGS, PLANS, Ending, Mark, Signs, ending

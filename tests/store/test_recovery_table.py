@@ -19,15 +19,15 @@ from unittest.mock import patch
 import pytest
 
 from orbitmq.store import abort, config, positions
+from orbitmq.store.commit_log.record import Fault, encode
 from orbitmq.store.consume_queue import UNIT_SIZE, ConsumeQueue
 from orbitmq.store.index_file import key_hash
 from orbitmq.store.layout import StoreLayout
 from orbitmq.store.positions import Positions
-from orbitmq.store.record import Fault, encode
 from orbitmq.store.recovery.report import RecoveryReport
 from orbitmq.store.recovery.table import ENDINGS, Ending, Mark, Signs, ending
-from orbitmq.store.settings import StoreSettings
-from orbitmq.store.tree_settings import TreeSettings
+from orbitmq.store.settings.settings import StoreSettings
+from orbitmq.store.settings.tree_settings import TreeSettings
 from orbitmq.store.unsynced import Unsynced, load
 from tests.power.life import Life, finder, open_store
 from tests.store.log_builder import FILE_SIZE, LogBuilder, Written

@@ -11,7 +11,7 @@ import pytest
 
 from orbitmq.errors import CorruptRecord
 from orbitmq.store import config
-from orbitmq.store.record import Record, check
+from orbitmq.store.commit_log.record import Record, check
 from orbitmq.store.repair.choice import Choice
 from orbitmq.store.repair.log_damage import Filling
 from orbitmq.store.stand_in import LostMessage, renumber

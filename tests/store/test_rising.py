@@ -9,8 +9,8 @@ from collections.abc import Callable
 import pytest
 
 from orbitmq.store import abort, rising
+from orbitmq.store.commit_log.log_scan import scan_log
 from orbitmq.store.layout import StoreLayout
-from orbitmq.store.log_scan import scan_log
 from orbitmq.store.positions import Positions
 from orbitmq.store.recovery import recover as recovery
 from orbitmq.store.verify.findings import Finding, Kind

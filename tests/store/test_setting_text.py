@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from orbitmq.errors import SettingError
 from orbitmq.errors.remedy import settings_file
-from orbitmq.store.setting_text import from_environment, located, mistyped, refused, value_of, variable_of
-from orbitmq.store.tree_settings import KINDS
+from orbitmq.store.settings.setting_text import from_environment, located, mistyped, refused, value_of, variable_of
+from orbitmq.store.settings.tree_settings import KINDS
 
 
 @pytest.mark.parametrize(

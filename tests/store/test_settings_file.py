@@ -13,12 +13,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from orbitmq.errors import SettingError, WouldDelete
-from orbitmq.store import kept, settings_file
+from orbitmq.store import kept
 from orbitmq.store.kept import Kept
 from orbitmq.store.layout import StoreLayout
-from orbitmq.store.setting_change import change_settings
-from orbitmq.store.setting_sources import resolve, states
-from orbitmq.store.tree_settings import REMEMBERED
+from orbitmq.store.settings import settings_file
+from orbitmq.store.settings.setting_change import change_settings
+from orbitmq.store.settings.setting_sources import resolve, states
+from orbitmq.store.settings.tree_settings import REMEMBERED
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import struct
 
 import pytest
 
-from orbitmq.store.record import BLANK_MAGIC, Record, check
+from orbitmq.store.commit_log.record import BLANK_MAGIC, Record, check
 from orbitmq.store.stand_in import LEAST_FILLER, LostMessage, fill, room_for
 
 

@@ -11,12 +11,12 @@ import pytest
 
 from orbitmq.errors import StoreLocked, StoreUnsupported
 from orbitmq.store import abort, config
+from orbitmq.store.commit_log.record import BLANK_MAGIC, encode
 from orbitmq.store.config import DataVersion, TopicConfig
 from orbitmq.store.layout import StoreLayout
 from orbitmq.store.lock import StoreLock
 from orbitmq.store.positions import Positions
-from orbitmq.store.record import BLANK_MAGIC, encode
-from orbitmq.store.settings import StoreSettings
+from orbitmq.store.settings.settings import StoreSettings
 from orbitmq.store.verify.findings import Finding, Kind, Verdict
 from orbitmq.store.verify.verify import verify
 from tests.store.log_builder import FILE_SIZE, LogBuilder, Written

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from orbitmq.native._core import ffi, lib
+from orbitmq.store.commit_log.record import Fault
 from orbitmq.store.layout import StoreLayout
-from orbitmq.store.record import Fault
-from orbitmq.store.settings import StoreSettings
+from orbitmq.store.settings.settings import StoreSettings
 from orbitmq.store.verify.finding_text import FindingTexts
 from orbitmq.store.verify.findings import Finding, Kind
 

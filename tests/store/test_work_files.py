@@ -13,9 +13,11 @@ from pathlib import Path
 import pytest
 
 from orbitmq.native._core import ffi, lib
-from orbitmq.store import config, positions, work_files, work_plan
+from orbitmq.store import config, positions
 from orbitmq.store.layout import StoreLayout
-from orbitmq.store.work_plan import PlannedGroup, PlannedWorker
+from orbitmq.store.work import files as work_files
+from orbitmq.store.work import plan as work_plan
+from orbitmq.store.work.plan import PlannedGroup, PlannedWorker
 
 QUEUE = ("orders", 0)
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from orbitmq.native._core import ffi, lib
-from orbitmq.store import work_view
-from orbitmq.store.work_plan import PlannedWorker
+from orbitmq.store.work import view as work_view
+from orbitmq.store.work.plan import PlannedWorker
 
 WINDOW = int(lib.WORK_WINDOW)
 TICK_MS = 10

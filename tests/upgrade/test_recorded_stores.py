@@ -16,7 +16,7 @@ import pytest
 import orbitmq
 from orbitmq.errors import StoreVersion
 from orbitmq.store.layout import StoreLayout
-from orbitmq.store.settings import StoreSettings
+from orbitmq.store.settings.settings import StoreSettings
 from orbitmq.store.verify.verify import verify
 from tests.upgrade.program import FEATURES, SIZES, Told, body, record, visit
 from tests.waiting import until

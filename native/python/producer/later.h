@@ -27,8 +27,8 @@ uint8_t *later_put(const struct later *later, uint8_t *at);
 int later_level(PyObject *value, struct later *later);
 int later_delay(PyObject *value, struct later *later);
 int later_at(PyObject *value, struct later *later);
-int later_cancel(PyObject *value, struct later *later); /* the library's own: client/cancel.py */
-int later_own(PyObject *value, struct later *later, uint32_t word); /* likewise, as bytes: client/transaction.py, settling.py, group_offsets.py */
+int later_cancel(PyObject *value, struct later *later); /* the library's own: client/delay/cancel.py */
+int later_own(PyObject *value, struct later *later, uint32_t word); /* likewise, as bytes: client/transaction/transaction.py, settling.py, group_offsets.py */
 int later_one(const struct later *later);
 
 #endif

@@ -19,7 +19,7 @@ const char *const argument_names[ARGUMENTS] = {
 };
 static PyObject *interned[ARGUMENTS];
 
-/* Largest record that any broker accepts, bytes. MESSAGE_MAX in store/settings.py. */
+/* Largest record that any broker accepts, bytes. MESSAGE_MAX in store/settings/settings.py. */
 enum { MESSAGE_MOST = (16 << 20) - (64 << 10) };
 
 int outgoing_init(void)

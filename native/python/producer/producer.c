@@ -1,4 +1,4 @@
-/* ProducerBase: the producer's session and its sends of one message. orbitmq.client.producer derives the public class from it,
+/* ProducerBase: the producer's session and its sends of one message. orbitmq.client.producer.producer derives the public class from it,
  * which adds _reopen (a fresh session), _receipts (results) and _awaiting (asyncio): what is not called once a message stays in
  * Python.
  */

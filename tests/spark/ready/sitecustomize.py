@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 
 ZIPPED = Path("pyspark", "python", "lib", "pyspark.zip")
-MODULES = ("pyarrow.compute", "orbitmq.client.producer", "orbitmq.spark.data_source", "orbitmq.spark.sink.writer")
+MODULES = ("pyarrow.compute", "orbitmq.client.producer.producer", "orbitmq.spark.data_source", "orbitmq.spark.sink.writer")
 # Workers that convert columns, for which Arrow imports pandas.
 COLUMNS = ("worker", "commit_data_source_write", "python_streaming_sink_runner")
 STARTED_ONCE = ("lookup_data_sources",)
