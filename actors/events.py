@@ -1,7 +1,7 @@
 """What a process of the broker says for its log: events, by Python's logging.
 
 Every process has one handler, at the root of its loggers, so that the libraries it uses say what they say in the same way. An
-actor's handler writes records (shm/event.py) to its error output, a pipe to the supervisor (child_output.py).
+actor's handler writes records (shm/event.py) to its error output, a pipe to the supervisor (supervisor/child_output.py).
 """
 
 from __future__ import annotations

@@ -53,11 +53,11 @@ class Tree:
     _lane_array: Any = field(default=None, repr=False)
 
     def attach(self, page: int) -> Any:
-        """This process's struct tree. Raises: MemoryError."""
+        """This process's struct attachment. Raises: MemoryError."""
         self._lane_array = ffi.new("void *[]", self.lanes)
         core = lib.attachment_open(self.control, self.topics, self.wake, self._lane_array, len(self.lanes), page)
         if core == ffi.NULL:
-            raise MemoryError("struct tree")
+            raise MemoryError("struct attachment")
         for gateway, event in enumerate((self.gateway_event, *(ends.event for ends in self.fronts))):
             lib.attachment_give_event(core, gateway, event)
         return core

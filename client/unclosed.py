@@ -1,4 +1,4 @@
-"""The warning about a client, producer, consumer or embedded broker that was not closed, and the repr of each.
+"""The warning about a client, producer, consumer, worker or embedded broker that was not closed, and the repr of each.
 
 Python warns about files and sockets in the same way: a ResourceWarning if an open one is garbage-collected, shown under `python
 -X dev` or `-W default`. This module does not decide what happens to the object."""

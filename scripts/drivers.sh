@@ -24,7 +24,7 @@ core_of_drivers() {
 }
 
 # Prints every C file of the core that is no driver's, and knows no Python.
-whole_core() { printf '%s\n' native/*/*.c | grep -v -e '^native/sanitize/' -e '^native/python/'; }
+whole_core() { find native -mindepth 2 -name '*.c' -not -path 'native/sanitize/*' -not -path 'native/python/*' | LC_ALL=C sort; }
 
 # Compiles the C files that come on standard input into $2/core.a, and each driver into a program in $2, with the compiler and flags
 # $1; ${@:3} is for the linker. Objects that are in $2/core already belong to the core too.

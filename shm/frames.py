@@ -138,7 +138,7 @@ def error_map(error: BaseException) -> dict[str, Any]:
         face = next((name for name, each in FACES.items() if each is error.face), "library")
         return {"error": type(error).__name__, "message": error.message, "hint": remedy, "face": face, "values": values}
     if isinstance(error, OSError):
-        text = f"could not carry out the request: the operating system refused something to the broker: {said(error)}"
+        text = f"could not carry out the request: the operating system reported an error to the broker: {said(error)}"
         return error_map(errors.BrokerError(text, hint=way_out(error)))
     text = f"could not carry out the request: the broker failed with {type(error).__name__}: {error}"
     return error_map(errors.BrokerError(text, hint="please report it, with what the broker's error output has"))

@@ -6,7 +6,7 @@
            config/topics.json ...                                        RocketMQ's
            checkpoint, abort, lock                                       RocketMQ's
            orbitmq/store.json        layout version and file sizes       OrbitMQ's, as all below
-                   settings.toml     the settings that starts were given (settings_file.py)
+                   settings.toml     the settings that starts were given (settings/settings_file.py)
                    retention         how long its last broker kept messages
                    purged            up to which offset queues were purged
                    queue_locks       which queues ordered consumers elsewhere have locked
@@ -22,11 +22,11 @@
                    tree.json         its segments of shared memory
                    group             which unix group may read the store (access.py)
                    commits/          what groups have committed, while a broker runs or has died
-                   workers/          what workers of groups have done (work_files.py)
-                   work-plan         which workers there are (work_plan.py)
-                   retries           what of their work is put into the log again (work_files.py)
+                   workers/          what workers of groups have done (work/files.py)
+                   work-plan         which workers there are (work/plan.py)
+                   retries           what of their work is put into the log again (work/files.py)
                    remake            a repair's order to make queues and index anew
-                   backup.json       this folder is a whole backup, and of what (backup_note.py)
+                   backup.json       this folder is a whole backup, and of what (backup/backup_note.py)
                    allocating/       log files that are being created for commitlog/
                    cut/              what recovery or a repair took out of the store
                    spark/            what Spark's sink has staged and remembers

@@ -21,6 +21,7 @@ HEADING = re.compile(r"^#{1,6}[ \t]+(.+?)[ \t]*#*[ \t]*$", re.MULTILINE)
 MENTION = re.compile(r"\bdocs/[\w./-]+\.(?:md|py|svg)\b")
 
 ROOMS = [*FOLDERS, "tests", "base", "format", "shared", "check", "python", "litmus", "sanitize", "scripts", "cdef"]
+SUFFIXES = (".py", ".pyi", ".c", ".h", ".inc", ".litmus", ".md", ".sh", ".toml", "")  # without one: scripts
 INVENTED = {"test_docs.py", "test_tidy.py", "test_own_tests.py"}  # they name sources that do not exist
 
 
@@ -90,7 +91,7 @@ def test_pages_that_the_sources_name_are_there() -> None:
 
 def sources_that_are_gone(text: str) -> list[str]:
     """Paths of the project's sources in a text that lead nowhere from the root, native/ or tests/."""
-    named = re.findall(rf"(?<![\w./-])((?:{'|'.join(ROOMS)})/[\w/]+\.(?:py|c|h))\b", text)
+    named = re.findall(rf"(?<![\w./-])((?:{'|'.join(ROOMS)})/[\w/]+\.(?:py|c|h))\b(?!\.\w)", text)
     named = [name for name in named if not name.startswith("shared/bench/")]  # beside a checkout, not in it
     return [name for name in named if not any((ROOT / base / name).exists() for base in ("", "native", "tests"))]
 
@@ -98,7 +99,7 @@ def sources_that_are_gone(text: str) -> list[str]:
 def test_sources_that_are_named_are_there() -> None:
     """Goal: no comment, docstring or page names a source that was moved. Method: every path of one, below a folder of ours."""
     wrong = []
-    for path in sources(".py", ".c", ".h", ".md", ".sh"):
+    for path in sources(*SUFFIXES):
         if path.name not in INVENTED:
             wrong += [f"{short(path)}: {name}" for name in sources_that_are_gone(path.read_text())]
     assert not wrong, "\n".join(wrong)

@@ -130,6 +130,7 @@ TESTED_BY: dict[str, str] = {
     "client/work/loop.py": "tests/client/test_worker.py",
     "client/work/process.py": "tests/client/test_work_run.py",
     "client/work/supply.py": "tests/client/test_open_jobs.py",
+    "client/work/retries.py": "tests/client/test_work_status.py",
     "client/work/worker_settings.py": "tests/client/test_worker.py",
     "contrib/kombu/channel.py": "tests/contrib/test_kombu.py",
     "contrib/kombu/envelope.py": "tests/contrib/test_kombu_parts.py",
@@ -276,8 +277,7 @@ def fault(module: Path) -> str | None:
     listed = TESTED_BY.get(str(module))
     found = [path for path in own_tests(module) if (ROOT / path).exists()]
     # Two modules of one layer may have one name, in two folders.
-    namesakes = [other for other in modules() if other.parts[0] == module.parts[0] and other.stem == module.stem]
-    surely = len(namesakes) == 1 or len(module.parts) == 2 or own_tests(module)[0] in found
+    surely = len(module.parts) == 2 or own_tests(module)[0] in found
     speaking = found if surely else [path for path in found if speaks_of((ROOT / path).read_text(), module)]
     if listed is None:
         return None if speaking else f"{module}: write {own_tests(module)[0]}, or add the file that tests it to TESTED_BY"

@@ -10,7 +10,8 @@ recovery found, and again when reput has indexed the rest of the log. Where a po
 lowers the file's offsets first, because the next messages get the same numbers.
 
 What comes to a deleted topic is gone at once: messages that were under way when it was deleted, and old ones that reput finds
-in the log. Where its queues' numbers end is written down before their files are removed, by reput (burial.py) or by a start.
+in the log. Where its queues' numbers end is written down before their files are removed, by reput (actors/burial.py) or by a
+start.
 
 The topic may be made again: its queues' numbers continue after all that the old one got.
 

@@ -100,7 +100,7 @@ class Attachment:
         if not poll.poll(min(timeout * 1000, POLL_MS_MAX)):
             name = self.description.name
             raise TimedOut(
-                f"could not see the broker {name!r} stop: it has not ended within {timeout:g} s",
+                f"could not wait for the end of the broker {name!r}: it has not ended within {timeout:g} s",
                 hint=hint("look with `orbitmq status` what it does; stopping it again is safe || raise {timeout of connect}"),
                 broker=name,
                 timeout=timeout,

@@ -72,8 +72,8 @@ def fenced(group: str, queues: Sequence[QueueKey]) -> Fenced:
     """The error for offsets of an atomic batch."""
     names = ", ".join(f"{topic!r} {queue}" for topic, queue in queues[:3]) + (", ..." if len(queues) > 3 else "")
     return Fenced(
-        f"could not commit offsets of the group {group!r} with an atomic batch: the group was moved since this consumer began, "
-        f"or messages came from queues that are not its any more ({names})",
+        f"could not commit offsets of the group {group!r} with an atomic batch: its offsets have changed since this consumer "
+        f"began, or messages came from queues that are no longer the consumer's ({names})",
         hint="nothing of the batch is stored; go on polling: messages that were not committed come again, here or elsewhere",
         group=group,
         queues=list(queues),

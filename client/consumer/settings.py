@@ -1,4 +1,4 @@
-"""The parameters of `consumer()`: the settings of a consumer. They are defined only here (parameters.py)."""
+"""The parameters of `consumer()`: the settings of a consumer. They are defined only here (client/parameters.py)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The parameters of `producer()`: the settings of a producer. They are defined only here (parameters.py)."""
+"""The parameters of `producer()`: the settings of a producer. They are defined only here (client/parameters.py)."""
 
 from __future__ import annotations
 

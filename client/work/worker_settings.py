@@ -1,4 +1,4 @@
-"""The parameters of `worker()`: the settings of a worker. They are defined only here (parameters.py)."""
+"""The parameters of `worker()`: the settings of a worker. They are defined only here (client/parameters.py)."""
 
 from __future__ import annotations
 
@@ -102,5 +102,5 @@ def check_executor(executor: object) -> None:
 
 def _check_count(setting: str, value: object, most: int) -> None:
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
-        text = f"could not make a worker with {setting}={value!r}: it is a number from 1 to {most:,}"
+        text = f"could not make a worker with {value!r} as {setting}: it is a number from 1 to {most:,}"
         raise SettingError(text, setting=setting, value=value, limit=most)

@@ -8,7 +8,7 @@
  *   the actor, before it has published   there is nothing. Its successor starts again at the lane's shared tail
  *   the actor, after that                put_lane_pending is true in its successor, which waits until put_lane_answered, and reads the
  *                                        notes behind `counted`
- *   the writer                           its successor applies a lane's record once (writer.c), and the notes are made before the
+ *   the writer                           its successor applies a lane's record once (writer/writer.c), and the notes are made before the
  *                                        commit that frees the record
  *   the whole tree                       the lane is gone. The actor puts the name into the record too (the field of the prepared
  *                                        transaction offset), and reads the log from a position on that it keeps in a file

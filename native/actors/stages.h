@@ -23,7 +23,7 @@ enum stages_ready {
     STAGES_READS = 2,  /* Python does not do just now what reput has asked for */
 };
 
-/* Steps and sleeps until limit_ms are over. RUN_NEED and RUN_FAILED come from reput (reput.h). */
+/* Steps and sleeps until limit_ms are over. RUN_NEED and RUN_FAILED come from reput (reput/reput.h). */
 enum run_result stages_run(struct stages *stages, uint32_t ready, uint32_t limit_ms);
 
 /* Steps each stage once; returns the number of messages that they have passed on. The writer must have taken over. */

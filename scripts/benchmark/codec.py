@@ -22,7 +22,7 @@ from scripts.benchmark.result import Measure, Sample
 NATIVE = Path(__file__).resolve().parents[2] / "native"
 WARNINGS = ("-Wall", "-Wextra", "-Werror")
 FLAGS = ("-std=c11", "-D_GNU_SOURCE", "-O2", "-UNDEBUG", *WARNINGS, "-ffunction-sections", "-Wl,--gc-sections")
-SOURCES = ("base/*.c", "format/*.c", "remoting/remoting_*.c", "remoting/gateway/gateway_wish.c", "shared/topics.c")
+SOURCES = ("base/*.c", "format/*.c", "remoting/frame/remoting_*.c", "remoting/gateway/gateway_wish.c", "shared/topics.c")
 ROUNDS = 300_000
 SECONDS = 120  # a watchdog
 

@@ -130,7 +130,7 @@ def columns_of(given: Mapping[str, str]) -> tuple[str, ...]:
         if column not in COLUMNS:
             raise refused("columns", column, "there is no such column", f"the columns are {', '.join(COLUMNS)}")
         if column in columns[:position]:
-            raise refused("columns", values["columns"], f"{column} stands there twice")
+            raise refused("columns", values["columns"], f"{column} is named twice")
     if "includeHeaders" in values and headers != ("headers" in columns):
         why = f"includeHeaders = {str(headers).lower()} contradicts it"
         hint = "name headers among the columns, or leave includeHeaders out" if headers else "leave one of them out"

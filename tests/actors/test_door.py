@@ -1,6 +1,6 @@
 """Goal: if a broker runs out of descriptors, or a client wants too many connections, new clients are told so, connected ones
 are served, and the broker recovers without help. Method: real trees; the limits of their processes are lowered and raised from
-outside. Of actors/coordinator/coordinator.py."""
+outside. Of actors/coordinator/door.py and actors/coordinator/coordinator.py."""
 
 from __future__ import annotations
 

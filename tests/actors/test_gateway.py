@@ -2,8 +2,8 @@
 kill and no bytes make the gateway lose, double or invent a message.
 
 Method: a client made of the readable model of the protocol, beside OrbitMQ's own client on the same topics. RocketMQ's Java
-client judges in tests/interop/test_remote.py. Also of actors/listener.py, actors/gateway/remote_loop.py,
-actors/supervisor/spec.py, store/settings/listen_address.py and remoting/name_server.py.
+client judges in tests/interop/test_remote.py. Of actors/gateway/gateway.py; also of actors/listener.py,
+actors/gateway/remote_loop.py, actors/supervisor/spec.py, store/settings/listen_address.py and remoting/name_server.py.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """Goal: a start touches nothing that a living tree holds, whatever files it finds, and still removes what dead trees have left.
-Method: real trees, and copies of their stores made while they run."""
+Method: real trees, and copies of their stores made while they run. Of actors/supervisor/ground.py."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
 """Goal: a start finds where groups are, from the note, from the log, or from both, and believes no note that says more than the
-log. Method: stores of a small broker, whose note is removed, damaged, old, or of a log that is gone."""
+log. Method: stores of a small broker, whose note is removed, damaged, old, or of a log that is gone. Of
+actors/groups/group_commits.py."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
 """Goal: whichever members join, leave or die, a group's queues are a partition of its topics, epochs only grow, and the
-coordinator's death costs nobody a queue. Method: bare consumer sessions of this and of other processes, against a real tree."""
+coordinator's death costs nobody a queue. Method: bare consumer sessions of this and of other processes, against a real tree. Of
+actors/groups/groups.py."""
 
 from __future__ import annotations
 

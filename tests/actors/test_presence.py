@@ -1,5 +1,6 @@
 """Goal: a broker can be found as long as it runs, whatever other programs remove; and if it cannot continue, it says so and
-ends. Method: real trees, whose files are removed while they run."""
+ends. Method: real trees, whose files are removed while they run. Of
+actors/supervisor/presence.py."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
 """Goal: the supervisor has imported what its actors need, and nothing that this tree does not need. Method: a broker that runs
-from a copy of the program, which is then removed; and what Python says that it imports from a start to the end of the stop."""
+from a copy of the program, which is then removed; and what Python says that it imports from a start to the end of the stop. Of
+actors/supervisor/spec.py."""
 
 from __future__ import annotations
 

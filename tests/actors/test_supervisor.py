@@ -1,6 +1,6 @@
 """Goal: a tree starts whole or not at all, heals itself, and leaves nothing behind. Method: real trees on small stores;
-processes are killed with SIGKILL, and shared memory is compared before and after. Of the processes also actors/actor.py
-and actors/supervisor/children.py."""
+processes are killed with SIGKILL, and shared memory is compared before and after. Of actors/supervisor/supervisor.py; of the
+processes also actors/actor.py and actors/supervisor/children.py."""
 
 from __future__ import annotations
 

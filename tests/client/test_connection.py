@@ -1,6 +1,6 @@
 """Goal: a client outlives forks and the coordinator's death, and is told when the broker is gone. Method: real trees; bare
-sessions instead of producers and consumers. Of client/client.py, client/connection/attachment.py
-and client/connection/opened_session.py."""
+sessions instead of producers and consumers. Of client/connection/connection.py, client/client.py,
+client/connection/attachment.py and client/connection/opened_session.py."""
 
 from __future__ import annotations
 

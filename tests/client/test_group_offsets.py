@@ -1,6 +1,6 @@
 """Goal: messages and the offsets up to which their sources were processed are stored together or not at all, and each once
 (docs/exactly-once.md). Method: a small tree; tests/crash/test_chain.py kills everything.
-Also of client/admin/exact_groups.py."""
+Of client/consumer/group_offsets.py and client/admin/exact_groups.py."""
 
 from __future__ import annotations
 

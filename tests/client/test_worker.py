@@ -288,7 +288,7 @@ def test_a_hung_loop_body_loses_its_job(model: WorkModel) -> None:
 @pytest.mark.parametrize(
     ("settings", "text"),
     [
-        ({"concurrency": 0}, "concurrency=0: it is a number from 1 to 4,096"),
+        ({"concurrency": 0}, "with 0 as concurrency: it is a number from 1 to 4,096"),
         ({"concurrency": 8, "in_hand": 4}, "the worker may have only 4 in hand; raise in_hand=, or lower concurrency="),
         ({"visibility": 0}, "visibility=0: it is a number of seconds, above 0"),
         ({"timeout": -1}, "timeout=-1"),

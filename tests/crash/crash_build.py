@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 HOME = ROOT / "build" / "crash"
 POINT = re.compile(r"""\b(?:CRASH_POINT|crash_point)\("(\w+)"\)""")
 # Where points are, in C and in Python; not in their definition, nor in tests.
-SOURCES = ("native/*/*.c", "actors/*.py", "client/*.py", "store/**/*.py", "tables/**/*.py", "spark/**/*.py")
+SOURCES = ("native/*/**/*.c", "actors/**/*.py", "client/**/*.py", "store/**/*.py", "tables/**/*.py", "spark/**/*.py")
 # Files whose points only a repair passes, which needs a store that nobody runs on.
 OF_REPAIR = {"reindex", "remake", "repair", "repair_config", "repair_log"}
 # The same for a backup, which test_backup_kills.py kills.

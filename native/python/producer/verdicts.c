@@ -167,7 +167,7 @@ static PyObject *rejected(Producer *producer, PyObject *topic, const struct comp
         return py_raise("Fenced", NULL, Py_BuildValue("{}"),
                           verdict->detail == UINT32_MAX
                               ? "could not commit offsets with an atomic batch: the consumer is no member of its group any more, so nothing is stored"
-                              : "could not commit offsets with an atomic batch: the group was moved since this consumer began, "
+                              : "could not commit offsets with an atomic batch: the group's offsets have changed since this consumer began, "
                                 "so nothing is stored");
     case VERDICT_COMMITS_FULL:
         return py_raise("Full", "commit the offsets of fewer groups and queues with atomic batches",
