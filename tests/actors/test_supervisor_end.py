@@ -24,7 +24,7 @@ from tests.waiting import WATCHDOG_S, dead, until
 # Nobody else prints: what is found in the outputs has waited there since the beginning.
 PROGRAM = """
 import runpy, sys
-from orbitmq.actors import event_log
+from orbitmq.actors.supervisor import event_log
 event_log.PATIENCE_MS = 240_000  # its reader may get no processor for a while
 sys.stdout.write(sys.argv[3])
 sys.stderr.write(sys.argv[3])

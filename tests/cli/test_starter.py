@@ -32,7 +32,7 @@ NAME = "struck"
 STRUCK = """
 import os, signal, sys
 from orbitmq.cli import tree
-from orbitmq.client import launch
+from orbitmq.client.broker import launch
 
 point, number, note, *arguments = sys.argv[1:]
 
