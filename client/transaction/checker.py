@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Self
 
 from orbitmq.client.argument import seconds_or_none
 from orbitmq.client.connection.connection import Connection
+from orbitmq.client.parameters import spelled
 from orbitmq.client.transaction.check_function import Check
 from orbitmq.client.transaction.due_checks import DueCheck, DueChecks
 from orbitmq.client.transaction.open_transactions import OpenTransaction
@@ -41,6 +42,7 @@ _UNKNOWN = (None, "unknown")
 _logger = logging.getLogger("orbitmq")
 
 
+@spelled
 class TransactionChecker(Shown):
     """Checks transactions of a producer group until it is closed. Made by `Client.check_transactions()`.
 
