@@ -54,9 +54,8 @@ class RemoteLoop(CoreActor):
         self._paused = PausedGroups(self.handle, settings.layout, self._complaints.say)
         self._door: TlsDoor | None = None
         if settings.speaks_tls:
-            from orbitmq.actors.gateway.tls_door import (
-                TlsDoor,  # the start has checked its files, and so imported it (supervisor/ground.py)
-            )
+            # The start has checked its files, and so imported it (supervisor/ground.py).
+            from orbitmq.actors.gateway.tls_door import TlsDoor
 
             self._door = TlsDoor(settings, self._complaints.say)
             lib.gateway_speak_tls(self.handle, MODES[settings.tls])

@@ -37,9 +37,17 @@ def _program() -> Path:
     folder = Path(tempfile.mkdtemp(prefix="orbitmq-codec-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     program = folder / "codec"
-    sources = [Path(__file__).with_suffix(".c"), *(path for pattern in SOURCES for path in sorted(NATIVE.glob(pattern)))]
-    subprocess.run(["gcc", *FLAGS, f"-I{NATIVE}", *map(str, sources), "-pthread", "-o", str(program)], check=True)
+    command = ["gcc", *FLAGS, f"-I{NATIVE}", str(Path(__file__).with_suffix(".c")), *map(str, core()), "-pthread"]
+    subprocess.run([*command, "-o", str(program)], check=True)
     return program
+
+
+def core() -> list[Path]:
+    """The C files of the core that the program uses. Raises: FileNotFoundError: there are none where they should be."""
+    found = {pattern: sorted(NATIVE.glob(pattern)) for pattern in SOURCES}
+    if missing := [pattern for pattern, paths in found.items() if not paths]:
+        raise FileNotFoundError(f"cannot build the benchmark of the codecs: native/ has no {', '.join(missing)}")
+    return [path for paths in found.values() for path in paths]
 
 
 def converted(name: str) -> tuple[float, float]:

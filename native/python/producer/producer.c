@@ -348,7 +348,7 @@ static PyType_Spec producer_spec = {
 
 int py_add_producer(PyObject *module)
 {
-    if (outgoing_init() < 0 || pending_init(module) < 0 || batch_init(module) < 0)
+    if (arguments_init() < 0 || pending_init(module) < 0 || batch_init(module) < 0)
         return -1;
     return (producer_type = py_add_type(module, &producer_spec)) ? 0 : -1;
 }

@@ -2,7 +2,8 @@
  *
  *   producer.c  the type ProducerBase, and sends of one message
  *   producer_session.c   its session, its view of the topic table, its waits
- *   outgoing.c  what one call wants sent: its arguments, checked, and its properties string
+ *   argument.c  the arguments of calls, each checked
+ *   outgoing.c  what one call wants sent, and its properties string
  *   parcel.c    what one batch call wants sent
  *   table.c     the same out of Arrow's buffers
  *   link.c      one session, the runs of messages in flight on it, and their verdicts
@@ -203,6 +204,39 @@ uint64_t born_now(void);
 void producer_lock(struct link *link);
 void producer_unlock(struct link *link);
 
+/* ---- argument.c ---- */
+
+int arguments_init(void); /* once, at import */
+
+/* Each 0, or -1 with an exception. */
+int parse_tags(PyObject *value, const char **tags, uint32_t *size);
+int parse_keys(PyObject *value, const char **keys, uint32_t *size, PyObject **joined);
+PyObject *parse_properties(PyObject *mapping, bool own); /* bytes, encoded; NULL with an exception */
+/* An id: str, or bytes, of which the hexadecimal digits are used; *owner holds what was made of them. */
+int parse_id(PyObject *value, const char **id, uint32_t *size, PyObject **owner);
+int parse_durability(PyObject *value, enum durability *durability);
+int parse_timeout(PyObject *value, uint64_t *timeout_ns);
+int parse_queue(PyObject *value, int64_t *queue);
+int parse_flag(PyObject *value, uint32_t *flag);
+
+/* -1, after a failed conversion. Python's TypeError for a value that is no number does not say which argument it was. */
+int refuse_type(PyObject *value, const char *what, const char *wanted);
+
+/* The two arguments that may also be given by name: 0, or -1 with TypeError. */
+int parse_positional(PyObject *const *args, Py_ssize_t count, PyObject *names, const char *second, PyObject **topic,
+                     PyObject **rest);
+
+/* Which keyword this is, of the first `most` of enum argument; ARG_POSITIONAL for those two, unless both are among the
+ * positional arguments; -1 for none of them. */
+enum argument {
+    ARG_TAGS, ARG_KEYS, ARG_QUEUE, ARG_QUEUE_KEY, ARG_DURABILITY, ARG_DELAY_LEVEL, ARG_DELAY, ARG_DELIVER_AT,
+    ARG_PROPERTIES, ARG_DEDUP, ARG_TIMEOUT, /* all before for batches too */
+    ARG_FLAG, ARG_CANCELS, ARG_OWN, ARG_HALF, ARG_SETTLES, ARG_COMMITS, ARGUMENTS, ARG_POSITIONAL,
+};
+int parse_name(PyObject *name, int most, Py_ssize_t positional);
+
+extern const char *const argument_names[ARGUMENTS];
+
 /* ---- outgoing.c ---- */
 
 /* A message that a call sends. */
@@ -231,45 +265,12 @@ struct outgoing {
     char numbered[NUMBERED_ID_MAX]; /* an id of the producer's own; the last one, since nothing makes it zero */
 };
 
-int outgoing_init(void); /* once, at import */
-
 /* Arguments of send, send_async and send_oneway. Call outgoing_clear after success only. */
 int outgoing_parse(Producer *self, struct outgoing *outgoing, PyObject *const *args, Py_ssize_t count, PyObject *names);
 void outgoing_clear(struct outgoing *outgoing);
 
 uint32_t outgoing_properties_size(const struct outgoing *outgoing);
 uint8_t *outgoing_properties(const struct outgoing *outgoing, uint8_t *at);
-
-/* Arguments that batches share: each 0, or -1 with an exception. */
-int parse_tags(PyObject *value, const char **tags, uint32_t *size);
-int parse_keys(PyObject *value, const char **keys, uint32_t *size, PyObject **joined);
-PyObject *parse_properties(PyObject *mapping, bool own); /* bytes, encoded; NULL with an exception */
-/* An id: str, or bytes, of which the hexadecimal digits are used; *owner holds what was made of them. */
-int parse_id(PyObject *value, const char **id, uint32_t *size, PyObject **owner);
-int parse_durability(PyObject *value, enum durability *durability);
-int parse_timeout(PyObject *value, uint64_t *timeout_ns);
-int parse_queue(PyObject *value, int64_t *queue);
-
-/* -1, after a failed conversion. Python's TypeError for a value that is no number does not say which argument it was. */
-int refuse_type(PyObject *value, const char *what, const char *wanted);
-
-/* The argument of result(timeout=None). */
-int parse_result_timeout(PyObject *const *args, Py_ssize_t count, PyObject *names, uint64_t *timeout_ns);
-
-/* The two arguments that may also be given by name: 0, or -1 with TypeError. */
-int parse_positional(PyObject *const *args, Py_ssize_t count, PyObject *names, const char *second, PyObject **topic,
-                     PyObject **rest);
-
-/* Which keyword this is, of the first `most` of enum argument; ARG_POSITIONAL for those two, unless both are among the
- * positional arguments; -1 for none of them. */
-enum argument {
-    ARG_TAGS, ARG_KEYS, ARG_QUEUE, ARG_QUEUE_KEY, ARG_DURABILITY, ARG_DELAY_LEVEL, ARG_DELAY, ARG_DELIVER_AT,
-    ARG_PROPERTIES, ARG_DEDUP, ARG_TIMEOUT, /* all before for batches too */
-    ARG_FLAG, ARG_CANCELS, ARG_OWN, ARG_HALF, ARG_SETTLES, ARG_COMMITS, ARGUMENTS, ARG_POSITIONAL,
-};
-int parse_name(PyObject *name, int most, Py_ssize_t positional);
-
-extern const char *const argument_names[ARGUMENTS];
 
 /* ---- refusal.c ---- */
 
@@ -302,6 +303,9 @@ const char *outgoing_limit_hint(uint64_t size, uint32_t session, uint32_t broker
 int outgoing_queue(const Producer *self, uint32_t topic, PyObject *name, int64_t wanted, PyObject *key, uint32_t *queue);
 
 /* ---- pending.c ---- */
+
+/* The argument of result(timeout=None). */
+int parse_result_timeout(PyObject *const *args, Py_ssize_t count, PyObject *names, uint64_t *timeout_ns);
 
 struct pending {
     PyObject_HEAD

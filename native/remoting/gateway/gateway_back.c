@@ -135,21 +135,10 @@ enum gateway_served gateway_send_again(struct gateway *gateway, const struct gat
         .sys_flag = record_body_flag((uint32_t)wanted->sys_flag),
         .delay_level = SEND_AGAIN,
     };
-    const uint64_t stride = send_message_stride(message.properties_size, body.size);
-    const struct record_host *const from = &gateway->connections[asker->connection]->born;
-    const uint32_t room = (uint32_t)(sizeof *from + stride);
-    switch (sender_open(sender, wanted->index, wanted->durable ? SEND_FLUSH : 0, (uint64_t)wanted->born_ms, room)) {
-    case SENDER_OK:
-        break;
-    case SENDER_TOO_LARGE:
-        gateway_refuse_send(gateway, asker, GATEWAY_ILLEGAL, "the message is larger than the broker accepts (message_max)");
-        return GATEWAY_SERVED;
-    default:
-        return GATEWAY_STALLED;
-    }
-    sender_born(sender, from);
-    uint8_t *const at = sender_add(sender, &message);
-    assert(at);
+    enum gateway_served served;
+    uint8_t *const at = gateway_open_frame(gateway, asker, wanted, false, &message, &served);
+    if (!at)
+        return served;
     memcpy(at, &again, sizeof again);
     if (wanted->properties.size)
         memcpy(at + sizeof again, wanted->properties.data, wanted->properties.size);

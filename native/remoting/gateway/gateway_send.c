@@ -148,6 +148,30 @@ bool gateway_lacks(const struct gateway *gateway, const struct gateway_asker *as
     return topic && !gateway->connections[asker->connection]->prepared && !gateway_topic(gateway, name, &index);
 }
 
+uint8_t *gateway_open_frame(struct gateway *gateway, const struct gateway_asker *asker, const struct gateway_wanted *wanted, bool has_id,
+                            const struct send_message *message, enum gateway_served *served)
+{
+    struct sender *const sender = &gateway->sender;
+    const struct record_host *const from = &gateway->connections[asker->connection]->born;
+    const uint32_t flags = (wanted->durable ? (uint32_t)SEND_FLUSH : 0) | (has_id ? (uint32_t)SEND_DEDUP : 0);
+    const uint64_t room = sizeof *from + send_message_stride(message->properties_size, message->body_size);
+    switch (sender_open(sender, wanted->index, flags, (uint64_t)wanted->born_ms, (uint32_t)room)) {
+    case SENDER_OK:
+        break;
+    case SENDER_TOO_LARGE:
+        gateway_refuse_send(gateway, asker, GATEWAY_ILLEGAL, "the message is larger than the broker accepts (message_max)");
+        *served = GATEWAY_SERVED;
+        return NULL;
+    default:
+        *served = GATEWAY_STALLED;
+        return NULL;
+    }
+    sender_born(sender, from);
+    uint8_t *const at = sender_add(sender, message);
+    assert(at);
+    return at;
+}
+
 static enum gateway_served send_one(struct gateway *gateway, const struct gateway_asker *asker, const struct gateway_wanted *wanted,
                                     struct slice body)
 {
@@ -170,7 +194,6 @@ static enum gateway_served send_one(struct gateway *gateway, const struct gatewa
         return GATEWAY_ASKED; /* the lead pushes the reply */
     if (asks)
         gateway_note_request(gateway, asker, &wishes);
-    const uint64_t stride = send_message_stride(way.size + size, body.size);
     const struct send_message message = {
         .body_size = body.size,
         .properties_size = way.size + size,
@@ -179,20 +202,10 @@ static enum gateway_served send_one(struct gateway *gateway, const struct gatewa
         .sys_flag = record_body_flag((uint32_t)wanted->sys_flag),
         .delay_level = way.delay_level,
     };
-    const uint32_t flags = (wanted->durable ? (uint32_t)SEND_FLUSH : 0) | (before ? (uint32_t)SEND_DEDUP : 0);
-    const struct record_host *const from = &gateway->connections[asker->connection]->born;
-    switch (sender_open(sender, wanted->index, flags, (uint64_t)wanted->born_ms, (uint32_t)(sizeof *from + stride))) {
-    case SENDER_OK:
-        break;
-    case SENDER_TOO_LARGE:
-        gateway_refuse_send(gateway, asker, GATEWAY_ILLEGAL, "the message is larger than the broker accepts (message_max)");
-        return GATEWAY_SERVED;
-    default:
-        return GATEWAY_STALLED;
-    }
-    sender_born(sender, from);
-    uint8_t *const at = sender_add(sender, &message);
-    assert(at);
+    enum gateway_served served;
+    uint8_t *const at = gateway_open_frame(gateway, asker, wanted, before != 0, &message, &served);
+    if (!at)
+        return served;
     memcpy(at, way.before, way.size);
     gateway_put_id(wanted->id, at + way.size);
     gateway_put_properties(wanted->properties, at + way.size, before, &wishes);

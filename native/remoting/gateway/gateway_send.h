@@ -19,6 +19,11 @@ bool gateway_lacks(const struct gateway *gateway, const struct gateway_asker *as
 /* Why nothing of the request can be taken, with the code for it; NULL: it can. Whether its topic may be written is not looked at. */
 const char *gateway_refusal(const struct gateway_wanted *wanted, int32_t *code);
 
+/* Opens a frame of the sender with this message, from the address of the client that sends it. Returns where its properties and its body
+ * belong; NULL: nothing is open, and *served says what became of the request. has_id: it has an id of its own. */
+uint8_t *gateway_open_frame(struct gateway *gateway, const struct gateway_asker *asker, const struct gateway_wanted *wanted, bool has_id,
+                            const struct send_message *message, enum gateway_served *served);
+
 /* Notes that the last `count` messages of the sender are to be answered together. id: of the message; or empty. */
 void gateway_note_sent(struct gateway *gateway, const struct gateway_asker *asker, const struct gateway_wanted *wanted, uint32_t count,
                        struct slice id);
