@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.test_tidy import FOLDERS, ROOT, short, sources
+from tests.sources import FOLDERS, ROOT, short, sources
 
 DOCS = ROOT / "docs"
 FENCE = re.compile(r"^(?P<fence>```+|~~~+).*?^(?P=fence)[ \t]*$", re.MULTILINE | re.DOTALL)

@@ -21,8 +21,8 @@ from orbitmq import errors
 from orbitmq.actors.actor import ActorError
 from orbitmq.errors.remedy import hint
 from orbitmq.shm.frames import error_map, error_raised
+from tests.sources import ROOT, sources
 from tests.syntax import nodes, of_all_sources
-from tests.test_tidy import ROOT, sources
 
 PAGE = ROOT / "docs" / "errors.md"
 LINE = re.compile(r"^(?P<lines>[│├└─ ]*)(?P<name>[A-Z]\w+)(?: \(also (?P<also>\w+)\))?")

@@ -27,8 +27,8 @@ from orbitmq.spark.source.options import KNOWN as SOURCE
 from orbitmq.spark.spelling import spark
 from orbitmq.store.settings.setting_sources import resolve
 from orbitmq.store.settings.tree_settings import KINDS
+from tests.sources import ROOT, short, sources
 from tests.syntax import nodes, of_all_sources, parsed
-from tests.test_tidy import ROOT, short, sources
 from tests.trees import small_broker
 
 LITERAL_OF_C = re.compile(r'"((?:[^"\\\n]|\\.)*)"')

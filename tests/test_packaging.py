@@ -19,8 +19,8 @@ import pytest
 
 import orbitmq
 from tests.checked.checkers import judge, verdict
+from tests.sources import FOLDERS, FOUND_BY_SPARK, imports
 from tests.syntax import of_all_sources
-from tests.test_tidy import FOLDERS, FOUND_BY_SPARK, imports
 
 ROOT = Path(__file__).resolve().parent.parent
 BUILT = ("*.so", "*.o", "__pycache__", "*_core.c", "*.egg-info")

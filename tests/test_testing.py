@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.test_tidy import ROOT
+from tests.sources import ROOT
 
 pytest_plugins = ["pytester"]
 # What the first two import takes longer than all else in a session.

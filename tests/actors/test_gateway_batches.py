@@ -200,12 +200,15 @@ def test_damaged_batches(broker: orbitmq.Broker, seed: int, topic: str) -> None:
 
 
 def test_too_large_a_message_in_the_middle(broker: orbitmq.Broker, remote: Remote, topic: str) -> None:
-    """The broker's own limit, which is found when part of the batch was judged already; the answer names the message."""
+    """The broker's own limit, which is found when part of the batch was judged already; the answer names the message. Of a
+    batch that is too large as a whole, it says what to do."""
     most = broker.status().message_max
     said = remote.ask(SEND_BATCH, body_of([GOOD, GOOD, Entry(bytes(most)), GOOD]), **fields(remote, topic))
     assert said.code == ILLEGAL and "message 3" in (said.remark or "")
     said = remote.ask(SEND_BATCH, body_of([Entry(bytes(most - 1000))] * 30), **fields(remote, topic))
-    assert said.code == ILLEGAL
+    assert said.code == ILLEGAL and "send fewer messages in it, or raise" in (said.remark or "")
+    said = remote.ask(SEND_BATCH, body_of([GOOD] * 20_000), **fields(remote, topic))
+    assert said.code == ILLEGAL and "more messages than the broker takes at once; send fewer" in (said.remark or "")
     assert remote.send(topic, b"then").fields["queueOffset"] == "0"
 
 

@@ -14,7 +14,7 @@ import pytest
 
 import orbitmq
 from tests.cli.commands import SMALL, environment, run
-from tests.test_tidy import ROOT
+from tests.sources import ROOT
 from tests.waiting import until
 
 MOVE = (ROOT / "docs" / "move-a-store.md").read_text()

@@ -23,8 +23,8 @@ from orbitmq.client.admin import status
 from orbitmq.native import _types
 from orbitmq.store.commit_log.record import encode
 from scripts.stub_docstrings import documented
+from tests.sources import ROOT
 from tests.syntax import nodes
-from tests.test_tidy import ROOT
 
 # What calls of C types return, which have no annotations, and what fields of the status are.
 BESIDES = [_types.Pending, _types.PendingBatch, receipt.Receipts, status.GroupStatus, status.MemberStatus]

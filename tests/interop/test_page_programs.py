@@ -21,7 +21,7 @@ from tests.interop import gopher
 from tests.interop.jvm import PATIENT, QUICK
 from tests.interop.test_python_client import package  # noqa: F401
 from tests.interop.toolchain import Toolchain
-from tests.test_tidy import ROOT
+from tests.sources import ROOT
 from tests.trees import everything, small_broker
 
 PAGE = (ROOT / "docs" / "rocketmq.md").read_text()

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import pytest
 
 from scripts.benchmark import codec
-from tests.test_tidy import ROOT, short, sources
+from tests.sources import ROOT, short, sources
 
 # What each folder of the C core may include of the others; native/README.md says what is where.
 NATIVE = ROOT / "native"
@@ -138,7 +138,7 @@ OTHER_NOUNS = {
 
 def c_functions(text: str) -> list[str]:
     """Names of the functions that a C file defines for other files."""
-    pattern = r"^(?![^\n(]*\bstatic\b)(?!typedef|return|else|struct \w+ \{)[a-zA-Z][\w \*]*?[ \*](\w+)\([^;{]*?\)\s*\n\{"
+    pattern = r"^(?![^\n(]*\bstatic\b)(?!typedef|return|else|struct \w+ \{)[a-zA-Z][\w \*]*?[ \*](\w+)\([^;{]*?\)\s*\{"
     return re.findall(pattern, text, re.MULTILINE)
 
 
@@ -179,6 +179,39 @@ def test_symbols_carry_their_noun(path: Path) -> None:
     for name in c_functions(path.read_text()):
         assert name.split("_")[0] in nouns, f"{name} in {path.name}"
         assert any(name in header.calls for header in known.values()), f"no header declares {name}"
+
+
+def misplaced(header: str, defined: dict[str, set[str]]) -> list[str]:
+    """Functions that a header declares under the heading of a file that does not define them."""
+    parts = re.split(r"/\* ---- (\w+\.c) +---- \*/", header)
+    names = ((file, name) for file, part in zip(parts[1::2], parts[2::2], strict=True) for name in declared(part))
+    return [f"{name} under {file}" for file, name in names if name not in defined.get(file, set())]
+
+
+def declared(text: str) -> list[str]:
+    """Names of the functions that a part of a header declares."""
+    return re.findall(r"^(?!static\b|typedef\b)[a-zA-Z][\w \*]*?[ \*](\w+)\([^;{]*?\);", text, re.MULTILINE)
+
+
+def test_a_section_of_a_header_has_its_file() -> None:
+    """Goal: who looks for a function finds it in the file under whose name a header declares it. Method: the sections of all
+    headers that have such, against the files."""
+    defined: dict[str, set[str]] = {path.name: set(c_functions(path.read_text())) for path in sources(".c") if in_room(path)}
+    texts = {path: path.read_text() for path in sources(".h") if in_room(path)}
+    assert len([text for text in texts.values() if re.search(r"/\* ---- \w+\.c +---- \*/", text)]) >= 7
+    wrong = [f"{short(path)}: {name}" for path, text in texts.items() for name in misplaced(text, defined)]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_a_misplaced_declaration_is_seen() -> None:
+    header = (
+        "/* ---- a.c ---- */\nint a(void);\nint b(const char *name,\n      int size);\n/* ---- b.c ---- */\nvoid *b(void);\n"
+    )
+    defined = {
+        "a.c": set(c_functions("int a(void) { return 0; }\nstatic int b(void)\n{\n}\n")),
+        "b.c": set(c_functions("void *b(void)\n{\n}\n")),
+    }
+    assert misplaced(header, defined) == ["b under a.c"]
 
 
 class Word(NamedTuple):
@@ -256,3 +289,9 @@ def test_every_atomic_has_its_order() -> None:
 def test_a_benchmark_finds_the_core() -> None:
     """Goal: whoever moves a file hears of it here, and not from scripts/bench codec. Method: the files that it compiles."""
     assert {"gateway_wish.c", "properties.c", "remoting_header.c", "topics.c"} <= {path.name for path in codec.core()}
+
+
+def test_a_benchmark_says_what_it_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(codec, "SOURCES", ("base/*.c", "gone/*.c"))
+    with pytest.raises(FileNotFoundError, match=r"native/ has no gone/\*\.c$"):
+        codec.core()

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from tests.test_tidy import ROOT
+from tests.sources import ROOT
 from tests.tools import tool
 from tests.waiting import WATCHDOG_S
 

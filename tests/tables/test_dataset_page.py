@@ -13,8 +13,8 @@ import pytest
 
 import orbitmq
 from orbitmq.tables.columns import COLUMNS
+from tests.sources import ROOT
 from tests.tables.stored_topics import StoredTopics
-from tests.test_tidy import ROOT
 
 PAGE = (ROOT / "docs" / "dataset.md").read_text()
 

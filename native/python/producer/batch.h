@@ -79,9 +79,13 @@ uint32_t table_stride(const Batch *batch, uint32_t i);
 /* Fills the open frame until it, the window or the batch ends. Runs no Python code. */
 void table_fill(Batch *batch, struct sender *sender);
 
+/* ---- atomic.c ---- */
+
+PyObject *producer_post_atomic(Producer *self, PyObject *const *args, Py_ssize_t count);
+
 /* ---- pending_batch.c ---- */
+
 Batch *batch_empty(Producer *self);
-PyObject *producer_post_atomic(Producer *self, PyObject *const *args, Py_ssize_t count); /* atomic.c */
 int batch_init(PyObject *module);
 void batch_deliver(Batch *batch, uint32_t index, const struct completion *verdicts, uint32_t count, bool on_disk);
 void batch_lose(Batch *batch, uint32_t code);

@@ -3,9 +3,12 @@
  *   producer.c  the type ProducerBase, and sends of one message
  *   producer_session.c   its session, its view of the topic table, its waits
  *   argument.c  the arguments of calls, each checked
+ *   refusal.c   the refusal of arguments that a send does not have
  *   outgoing.c  what one call wants sent, and its properties string
  *   parcel.c    what one batch call wants sent
  *   table.c     the same out of Arrow's buffers
+ *   atomic.c    batches of which all messages are stored or none
+ *   later.c     when messages are to be delivered
  *   link.c      one session, the runs of messages in flight on it, and their verdicts
  *   resend.c    the ids of a named producer, and what it sends again when the tree has died
  *   pending.c   the type Pending: one message's verdict to come
@@ -178,6 +181,15 @@ enum producer_wait producer_wait_verdict(Producer *self, uint64_t sequence, uint
 int producer_make_room(Producer *self, enum sender_result why, PyObject *topic, uint32_t wanted, uint32_t least, bool wait,
                        uint64_t timeout_ns, uint64_t *deadline_ns);
 
+uint64_t producer_flushed(const Producer *self);
+uint32_t producer_flush_error(const Producer *self);
+uint64_t deadline_after(uint64_t timeout_ns);
+uint64_t born_now(void);
+
+/* The session's lock, around a frame. A thief finds a frame half made by a dead thread and drops it. */
+void producer_lock(struct link *link);
+void producer_unlock(struct link *link);
+
 /* ---- resend.c ---- */
 
 /* The next id of a named producer, put to `at`; returns its size. */
@@ -194,15 +206,6 @@ enum producer_wait producer_resume(Producer *self, uint64_t deadline_ns);
 
 PyObject *producer_identify(Producer *self, PyObject *name);
 PyObject *producer_lose(Producer *self, PyObject *nothing);
-
-uint64_t producer_flushed(const Producer *self);
-uint32_t producer_flush_error(const Producer *self);
-uint64_t deadline_after(uint64_t timeout_ns);
-uint64_t born_now(void);
-
-/* The session's lock, around a frame. A thief finds a frame half made by a dead thread and drops it. */
-void producer_lock(struct link *link);
-void producer_unlock(struct link *link);
 
 /* ---- argument.c ---- */
 
@@ -272,14 +275,6 @@ void outgoing_clear(struct outgoing *outgoing);
 uint32_t outgoing_properties_size(const struct outgoing *outgoing);
 uint8_t *outgoing_properties(const struct outgoing *outgoing, uint8_t *at);
 
-/* ---- refusal.c ---- */
-
-/* -1 with UnknownOption, for a keyword that is none of them. */
-int refuse_name(PyObject *name, PyObject *value, int most);
-
-/* -1: one of the two that may also be given by name is missing, or there twice. Perhaps its name is misspelt. */
-int refuse_positional(PyObject *const *args, Py_ssize_t count, PyObject *names, const char *second);
-
 /* TAGS and KEYS as they are in the properties string. */
 static inline uint32_t properties_size(uint32_t tags_size, bool tags, uint32_t keys_size, bool keys)
 {
@@ -301,6 +296,14 @@ const char *outgoing_limit_hint(uint64_t size, uint32_t session, uint32_t broker
 
 /* The queue that a queue number or a key asks for: 0 and *queue, or -1 with an exception. */
 int outgoing_queue(const Producer *self, uint32_t topic, PyObject *name, int64_t wanted, PyObject *key, uint32_t *queue);
+
+/* ---- refusal.c ---- */
+
+/* -1 with UnknownOption, for a keyword that is none of them. */
+int refuse_name(PyObject *name, PyObject *value, int most);
+
+/* -1: one of the two that may also be given by name is missing, or there twice. Perhaps its name is misspelt. */
+int refuse_positional(PyObject *const *args, Py_ssize_t count, PyObject *names, const char *second);
 
 /* ---- pending.c ---- */
 

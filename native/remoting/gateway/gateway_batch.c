@@ -8,6 +8,7 @@
 
 static const struct slice NO_ID = {NULL, 0};
 static const char TOO_LONG[] = "a message of the batch has properties longer than 32,767 bytes";
+static const char TOO_LARGE[] = "the batch is larger than the broker accepts; send fewer messages in it, or raise message_max";
 static const char NOT_IN_A_BATCH[] = "a message of the batch has a property that no message of a batch may have";
 
 static bool asks_for_more(const struct gateway_wanted *wanted, const struct gateway_wishes *wishes)
@@ -46,7 +47,7 @@ static const char *refusal(const struct gateway *gateway, const struct gateway_w
 {
     const struct sender *const sender = &gateway->sender;
     /* the handler's limit, which an honest client keeps */
-    const uint64_t lane = lane_batch_max(sender->control->settings.lane_capacity) / (RING_HEADER + sizeof(struct lane_record));
+    const uint64_t lane = lane_batch_messages(sender->control->settings.lane_capacity);
     const uint64_t most = lane < sender->shape.window ? lane : sender->shape.window;
     struct remoting_batch_entry entry;
     *count = 0;
@@ -63,9 +64,9 @@ static const char *refusal(const struct gateway *gateway, const struct gateway_w
             return NOT_IN_A_BATCH;
         /* now, because the request's properties make each of them larger than it came */
         if (++*count > most)
-            return "the batch has more messages than the broker takes at once";
+            return "the batch has more messages than the broker takes at once; send fewer in it";
         if (*room > sender->shape.sq_capacity)
-            return "the batch is larger than the broker accepts";
+            return TOO_LARGE;
     }
     return *count ? NULL : "the batch has no message";
 }
@@ -89,7 +90,7 @@ enum gateway_served gateway_send_batch(struct gateway *gateway, const struct gat
     case SENDER_OK:
         break;
     case SENDER_TOO_LARGE:
-        gateway_refuse_send(gateway, asker, GATEWAY_ILLEGAL, "the batch is larger than the broker accepts");
+        gateway_refuse_send(gateway, asker, GATEWAY_ILLEGAL, TOO_LARGE);
         return GATEWAY_SERVED;
     default:
         return GATEWAY_STALLED;

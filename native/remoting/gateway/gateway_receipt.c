@@ -15,7 +15,7 @@ static const struct refused {
     {VERDICT_UNKNOWN_MESSAGE, GATEWAY_SYSTEM_ERROR, "the log has no message at this offset that a group can give back"},
     {VERDICT_NO_PERMISSION, GATEWAY_NO_PERMISSION, "the topic may not be written"},
     {VERDICT_BODY_TOO_LARGE, GATEWAY_ILLEGAL, "the message is larger than the broker accepts (message_max)"},
-    {VERDICT_BATCH_TOO_LARGE, GATEWAY_ILLEGAL, "the batch is larger than the broker accepts at once"},
+    {VERDICT_BATCH_TOO_LARGE, GATEWAY_ILLEGAL, "the batch is larger than the broker accepts at once; send fewer messages in it, or raise lane_capacity"},
     {VERDICT_PROPERTIES_TOO_LARGE, GATEWAY_ILLEGAL, "the properties are longer than 32,767 bytes"},
     {VERDICT_BEHIND, GATEWAY_NOT_AVAILABLE, "the queues are too far behind the log to look for the message now; orbitmq status shows how far"},
     {VERDICT_HALVES_FULL, GATEWAY_NOT_AVAILABLE, "too many transactions have begun while the oldest has not ended"},
