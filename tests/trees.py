@@ -93,6 +93,17 @@ def indexed(client: orbitmq.Client) -> None:
     until(lambda: (seen := read_positions(client.connection.attachment)).reput == seen.wrote, "reput")
 
 
+def stored(broker: orbitmq.Broker, topic: str = "t") -> list[Any]:
+    """All messages of the topic, in the order of the log."""
+    indexed(broker)
+    count = sum(queue.max_offset for known in broker.status().topics if known.name == topic for queue in known.queues)
+    with broker.consumer(None, topics=[topic], start="earliest") as consumer:
+        found = []
+        while len(found) < count:
+            found += consumer.poll_batch(1000, timeout=10)
+    return sorted(found, key=lambda message: message.physical_offset)
+
+
 def everything(client: orbitmq.Client, topic: str) -> list[tuple[bytes, int, int, int]]:
     """(body, queue, queue offset, physical offset) of every message of a topic, once reput has reached the end of the log."""
     indexed(client)

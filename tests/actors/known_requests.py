@@ -4,7 +4,7 @@ with right and with wrong requests. Each says with which class RocketMQ writes i
 from __future__ import annotations
 
 from tests.actors.known_exchanges import BORN_MS, BROKER, CLIENT, NAMES, SAID, Exchange, as_json, pulled, sent, topic
-from tests.actors.test_gateway_batches import Entry, body_of
+from tests.actors.remoting_batch import Entry, batch_of
 
 CREATE, PULL = "CreateTopicRequestHeader", "PullMessageRequestHeader"
 V1, V2 = "SendMessageRequestHeader", "SendMessageRequestHeaderV2"
@@ -75,7 +75,7 @@ SENDS = (
     Exchange("send, in the long form", BROKER, 10, V1, LONG, b"two"),
     Exchange(
         "send a batch", BROKER, 320, V2, sent(properties="WAIT\1true", m=True),
-        body_of([Entry(b"three", b"KEYS\1k3\2UNIQ_KEY\1id-3", 1), Entry(b"four", b"TAGS\1TagB\2UNIQ_KEY\1id-4", 2)]),
+        batch_of([Entry(b"three", b"KEYS\1k3\2UNIQ_KEY\1id-3", 1), Entry(b"four", b"TAGS\1TagB\2UNIQ_KEY\1id-4", 2)]),
     ),
     Exchange("send nothing as a batch", BROKER, 320, V2, sent(m=True)),
     Exchange("send to no topic", BROKER, 310, V2, sent("absent"), b"refused"),

@@ -8,9 +8,8 @@ from typing import NamedTuple
 
 import orbitmq
 from tests.actors import test_gateway_holds as holds
-from tests.actors.remoting_client import Remote, Said, records
+from tests.actors.remoting_client import Remote, Said, body_of, records
 from tests.actors.shared_broker import OWN_TOPIC
-from tests.actors.test_gateway import body_of
 from tests.waiting import until
 
 POP, ACK, CHANGE, NOTIFICATION, POLLING_INFO, BATCH_ACK = 200050, 200051, 200053, 200054, 200055, 200151

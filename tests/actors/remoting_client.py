@@ -8,6 +8,7 @@ import socket
 from collections import deque
 from typing import NamedTuple, TypeAlias
 
+from orbitmq.store.commit_log.record import Record, parse
 from orbitmq.store.settings.listen_address import listen_address
 from tests.native import remoting_model as model
 from tests.native.remoting_model import JSON, Header
@@ -178,3 +179,10 @@ def records(body: bytes) -> list[bytes]:
         found.append(body[:size])
         body = body[size:]
     return found
+
+
+def body_of(record: bytes) -> bytes:
+    """The body of a record of such an answer."""
+    read = parse(record)
+    assert isinstance(read, Record)
+    return bytes(read.body)

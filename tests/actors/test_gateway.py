@@ -15,7 +15,6 @@ import signal
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,7 @@ import pytest
 
 import orbitmq
 from orbitmq.errors import SettingError
-from orbitmq.store.commit_log import record as records_on_disk
+from tests.actors.held_port import held_port
 from tests.actors.remoting_client import (
     CLUSTER,
     HEARTBEAT,
@@ -37,11 +36,12 @@ from tests.actors.remoting_client import (
     SEND_V2,
     UNREGISTER,
     Remote,
+    body_of,
     damaged,
     records,
 )  # fmt: skip
 from tests.native.remoting_model import BINARY, JSON
-from tests.trees import actors, everything, indexed, kill, small_broker
+from tests.trees import actors, everything, indexed, kill, small_broker, stored
 from tests.waiting import dead, until
 
 SUCCESS, SYSTEM_ERROR, NOT_SUPPORTED, ILLEGAL, NO_PERMISSION, NO_TOPIC = 0, 1, 3, 13, 16, 17
@@ -52,32 +52,6 @@ NOT_FOUND, RETRY, MOVED, BAD_FILTER = 19, 20, 21, 23
 def remote(broker: orbitmq.Broker, request: pytest.FixtureRequest) -> Iterator[Remote]:
     with Remote(broker.status().listens, request.param) as remote:
         yield remote
-
-
-def stored(broker: orbitmq.Broker, topic: str = "t") -> list[Any]:
-    """All messages of the topic, in the order of the log."""
-    indexed(broker)
-    count = sum(queue.max_offset for known in broker.status().topics if known.name == topic for queue in known.queues)
-    with broker.consumer(None, topics=[topic], start="earliest") as consumer:
-        found = []
-        while len(found) < count:
-            found += consumer.poll_batch(1000, timeout=10)
-    return sorted(found, key=lambda message: message.physical_offset)
-
-
-@contextmanager
-def held_port() -> Iterator[int]:
-    """A port of 127.0.0.1 that nobody else is given; with SO_REUSEADDR, as brokers set it, one can listen there."""
-    with socket.socket() as held:
-        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        held.bind(("127.0.0.1", 0))
-        yield held.getsockname()[1]
-
-
-def body_of(record: bytes) -> bytes:
-    read = records_on_disk.parse(record)
-    assert isinstance(read, records_on_disk.Record)
-    return bytes(read.body)
 
 
 # ---- the tree

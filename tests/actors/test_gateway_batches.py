@@ -11,41 +11,22 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
 import orbitmq
 from orbitmq.store.commit_log.record import Record, parse
 from tests.actors.fronts import serving
+from tests.actors.remoting_batch import SEND_BATCH, Entry, batch_of
 from tests.actors.remoting_client import ONE_WAY, SEND_V2, Remote, records
 from tests.actors.shared_broker import OWN_TOPIC
-from tests.actors.test_gateway import indexed, stored
 from tests.native.remoting_model import BINARY, JSON
-from tests.trees import actors, everything, kill, small_broker, stopped
+from tests.trees import actors, everything, indexed, kill, small_broker, stopped, stored
 from tests.waiting import dead, until
 
-SEND_BATCH, VIEW = 320, 33
+VIEW = 33
 OWN = ("__CRC32#", "ATOMIC")
 SUCCESS, SYSTEM_ERROR, ILLEGAL, NO_PERMISSION, NO_TOPIC = 0, 1, 13, 16, 17
-
-
-class Entry(NamedTuple):
-    """A message of a batch."""
-
-    body: bytes
-    properties: bytes = b""
-    flag: int = 0
-
-    @property
-    def encoded(self) -> bytes:
-        size = 22 + len(self.body) + len(self.properties)
-        head = b"".join(number.to_bytes(4, "big") for number in (size, 0, 0, self.flag, len(self.body)))
-        return head + self.body + len(self.properties).to_bytes(2, "big") + self.properties
-
-
-def body_of(entries: list[Entry]) -> bytes:
-    return b"".join(entry.encoded for entry in entries)
 
 
 @pytest.fixture(params=[JSON, BINARY], ids=["json", "binary"])
@@ -71,7 +52,7 @@ def test_batches_and_single_sends(broker: orbitmq.Broker, remote: Remote, topic:
         for each in range(count):
             properties = f"UNIQ_KEY\1{number}-{each}\2colour\1blue".encode() + rng.choice([b"", b"\2"])
             entries.append(Entry(rng.randbytes(rng.choice([1, 50, 700])), properties, each % 3))
-        said = remote.ask(SEND_BATCH, body_of(entries), **fields(remote, topic, queue, b"WAIT\1true\2shop\1north\2"))
+        said = remote.ask(SEND_BATCH, batch_of(entries), **fields(remote, topic, queue, b"WAIT\1true\2shop\1north\2"))
         assert said.code == SUCCESS and said.fields["queueId"] == str(queue) and "transactionId" not in said.fields
         ids, first = said.fields["msgId"].split(","), int(said.fields["queueOffset"])
         assert len(ids) == count
@@ -92,7 +73,7 @@ def test_batches_and_single_sends(broker: orbitmq.Broker, remote: Remote, topic:
 def test_the_mark_of_a_batch_stays_at_home(broker: orbitmq.Broker, remote: Remote, topic: str) -> None:
     """RocketMQ's clients get each record of an atomic batch as it would be without it, by pulls and by its id."""
     entries = [Entry(b"%d" % each, properties) for each in range(12) for properties in (b"", b"UNIQ_KEY\1u\2colour\1blue\2")]
-    ids = remote.ask(SEND_BATCH, body_of(entries), **fields(remote, topic)).fields["msgId"].split(",")
+    ids = remote.ask(SEND_BATCH, batch_of(entries), **fields(remote, topic)).fields["msgId"].split(",")
     found = [message for message in stored(broker, topic) if message.queue == 0]
     assert all("ATOMIC" in message.properties for message in found) and len(found) == len(entries)
     pulled = records(remote.pull(topic, 0, 0).body)
@@ -107,8 +88,8 @@ def test_the_mark_of_a_batch_stays_at_home(broker: orbitmq.Broker, remote: Remot
 
 def test_any_queue_and_one_way(broker: orbitmq.Broker, remote: Remote, topic: str) -> None:
     """A batch goes to one queue, whichever it is; and which code it has does not matter, but what its header says."""
-    remote.put(SEND_BATCH, body_of([Entry(b"a"), Entry(b"b")]), mark=ONE_WAY, **fields(remote, topic, -1))
-    remote.put(SEND_V2, body_of([Entry(b"c"), Entry(b"d")]), mark=ONE_WAY, **fields(remote, topic, -1))
+    remote.put(SEND_BATCH, batch_of([Entry(b"a"), Entry(b"b")]), mark=ONE_WAY, **fields(remote, topic, -1))
+    remote.put(SEND_V2, batch_of([Entry(b"c"), Entry(b"d")]), mark=ONE_WAY, **fields(remote, topic, -1))
     assert remote.ask(SEND_BATCH, b"single", **fields(remote, topic, 1, m="false")).code == SUCCESS
     indexed(broker)
     found = stored(broker, topic)
@@ -125,15 +106,15 @@ REFUSED: list[tuple[bytes, dict[str, object], int]] = [
     (b"\0\0\0\0" + GOOD.encoded[4:], {}, ILLEGAL),
     (b"\xff\xff\xff\xff" + GOOD.encoded[4:], {}, ILLEGAL),
     (GOOD.encoded[:16] + b"\xff\xff\xff\xff" + GOOD.encoded[20:], {}, ILLEGAL),
-    (body_of([GOOD, Entry(b"x", b"DELAY\0013"), GOOD]), {}, ILLEGAL),
-    (body_of([GOOD, Entry(b"x", b"TRAN_MSG\1true"), GOOD]), {}, ILLEGAL),
-    (body_of([GOOD, GOOD]), {"i": b"DELAY\0013\2"}, ILLEGAL),
-    (body_of([GOOD, Entry(b"x", b"k\1" + b"v" * 32_750), GOOD]), {}, ILLEGAL),
-    (body_of([GOOD] * 20_000), {}, ILLEGAL),
-    (body_of([GOOD, GOOD]), {"e": 2}, SYSTEM_ERROR),
-    (body_of([GOOD, GOOD]), {"f": 4}, ILLEGAL),
-    (body_of([GOOD, GOOD]), {"b": "absent", "c": "none"}, NO_TOPIC),
-    (body_of([GOOD, GOOD]), {"b": "read_only"}, NO_PERMISSION),
+    (batch_of([GOOD, Entry(b"x", b"DELAY\0013"), GOOD]), {}, ILLEGAL),
+    (batch_of([GOOD, Entry(b"x", b"TRAN_MSG\1true"), GOOD]), {}, ILLEGAL),
+    (batch_of([GOOD, GOOD]), {"i": b"DELAY\0013\2"}, ILLEGAL),
+    (batch_of([GOOD, Entry(b"x", b"k\1" + b"v" * 32_750), GOOD]), {}, ILLEGAL),
+    (batch_of([GOOD] * 20_000), {}, ILLEGAL),
+    (batch_of([GOOD, GOOD]), {"e": 2}, SYSTEM_ERROR),
+    (batch_of([GOOD, GOOD]), {"f": 4}, ILLEGAL),
+    (batch_of([GOOD, GOOD]), {"b": "absent", "c": "none"}, NO_TOPIC),
+    (batch_of([GOOD, GOOD]), {"b": "read_only"}, NO_PERMISSION),
 ]
 
 
@@ -175,7 +156,7 @@ def test_damaged_batches(broker: orbitmq.Broker, seed: int, topic: str) -> None:
     with Remote(broker.status().listens) as remote:
         for number in range(400):
             entries = [Entry(rng.randbytes(rng.randrange(20)), b"a\1b", rng.randrange(9)) for _ in range(rng.randrange(1, 6))]
-            body = bytearray(body_of(entries))
+            body = bytearray(batch_of(entries))
             for _ in range(rng.randrange(3)):
                 at = rng.randrange(len(body))
                 match rng.randrange(4):
@@ -203,11 +184,11 @@ def test_too_large_a_message_in_the_middle(broker: orbitmq.Broker, remote: Remot
     """The broker's own limit, which is found when part of the batch was judged already; the answer names the message. Of a
     batch that is too large as a whole, it says what to do."""
     most = broker.status().message_max
-    said = remote.ask(SEND_BATCH, body_of([GOOD, GOOD, Entry(bytes(most)), GOOD]), **fields(remote, topic))
+    said = remote.ask(SEND_BATCH, batch_of([GOOD, GOOD, Entry(bytes(most)), GOOD]), **fields(remote, topic))
     assert said.code == ILLEGAL and "message 3" in (said.remark or "")
-    said = remote.ask(SEND_BATCH, body_of([Entry(bytes(most - 1000))] * 30), **fields(remote, topic))
+    said = remote.ask(SEND_BATCH, batch_of([Entry(bytes(most - 1000))] * 30), **fields(remote, topic))
     assert said.code == ILLEGAL and "send fewer messages in it, or raise" in (said.remark or "")
-    said = remote.ask(SEND_BATCH, body_of([GOOD] * 20_000), **fields(remote, topic))
+    said = remote.ask(SEND_BATCH, batch_of([GOOD] * 20_000), **fields(remote, topic))
     assert said.code == ILLEGAL and "more messages than the broker takes at once; send fewer" in (said.remark or "")
     assert remote.send(topic, b"then").fields["queueOffset"] == "0"
 
@@ -220,7 +201,7 @@ def test_a_batch_that_grows(tmp_path: Path) -> None:
         with Remote(broker.status().listens) as remote:
             for stride, count in ((1 << 19, 8192), (32_000, 8192), (32_000, 300_000), (700_000, 300_000)):
                 properties = b"k\1" + b"v" * (stride - 24 - 2)
-                said = remote.ask(SEND_BATCH, body_of([Entry(b"")]) * count, **fields(remote, OWN_TOPIC, 0, properties))
+                said = remote.ask(SEND_BATCH, batch_of([Entry(b"")]) * count, **fields(remote, OWN_TOPIC, 0, properties))
                 assert said.code == ILLEGAL and said.remark
             assert remote.send("t", b"then").fields["queueOffset"] == "0"
             assert actors(broker)["gateway"].state == "running"
@@ -239,7 +220,7 @@ def test_properties_of_the_request_are_read_once(broker: orbitmq.Broker, remote:
     def cost(count: int) -> int:
         before = busy_ns(pid)
         for _ in range(5):
-            said = remote.ask(SEND_BATCH, body_of([Entry(b"x")] * count), **fields(remote, OWN_TOPIC, 0, properties))
+            said = remote.ask(SEND_BATCH, batch_of([Entry(b"x")] * count), **fields(remote, OWN_TOPIC, 0, properties))
             assert said.code == SUCCESS
         return busy_ns(pid) - before
 
@@ -252,7 +233,7 @@ def test_a_durable_topic(broker: orbitmq.Broker, remote: Remote, topic: str) -> 
     safe = f"{topic}-safe"
     broker.create_topic(safe, 1, durability="flushed")
     for _ in range(5):
-        said = remote.ask(SEND_BATCH, body_of([Entry(b"x" * 3000)] * 10), **fields(remote, safe))
+        said = remote.ask(SEND_BATCH, batch_of([Entry(b"x" * 3000)] * 10), **fields(remote, safe))
         assert broker.status().positions.flushed > int(said.fields["msgId"].split(",")[-1][16:], 16)
 
 
@@ -261,7 +242,7 @@ def test_a_sender_that_does_not_wait(broker: orbitmq.Broker, remote: Remote) -> 
     who says so; of single messages and of batches. All others wait."""
     broker.create_topic("safe", 1, durability="flushed")
     assert remote.send("safe", b"first").code == SUCCESS
-    entries = body_of([Entry(b"one"), Entry(b"two")])
+    entries = batch_of([Entry(b"one"), Entry(b"two")])
     with stopped(broker, "flush"):
         for said in (b"WAIT\1false\2", b"TAGS\1a\2WAIT\1no\2"):
             assert remote.send("safe", b"x", 0, said).code == SUCCESS
@@ -284,7 +265,7 @@ def test_deaths(broker: orbitmq.Broker, victim: str) -> None:
                 number += 1
                 count = rng.choice([1, 2, 7, 40])
                 entries = [Entry(b"%d %d %d" % (number, each, count)) for each in range(count)]
-                names[remote.put(SEND_BATCH, body_of(entries), **fields(remote, OWN_TOPIC, number % 2))] = number
+                names[remote.put(SEND_BATCH, batch_of(entries), **fields(remote, OWN_TOPIC, number % 2))] = number
             try:
                 kill(broker, victim)
                 for _ in names:
@@ -312,7 +293,7 @@ def test_a_send_that_asks_for_the_disk(tmp_path: Path, more: dict[str, str]) -> 
     slow = small_broker(tmp_path, listen="127.0.0.1:0", flush_interval_ms=60_000)
     with slow as broker, Remote(broker.status().listens) as remote:
         broker.create_topic("t", 1)
-        body = body_of([Entry(b"x")] * 2) if more else b"x"
+        body = batch_of([Entry(b"x")] * 2) if more else b"x"
         assert remote.send("t", body, **more).code == SUCCESS
         before = broker.status().positions
         assert before.flushed < before.wrote

@@ -23,10 +23,9 @@ from orbitmq.remoting.producers import Producers
 from orbitmq.remoting.request import Client, Request
 from orbitmq.store.commit_log.record import Record, parse
 from tests.actors.remoting_client import HEARTBEAT, SEND_V2, UNREGISTER, Remote, Said
-from tests.actors.test_gateway import indexed, stored
-from tests.actors.test_gateway_transactions import COMMIT, END, ROLLBACK, UNKNOWN, begin
+from tests.actors.remoting_transaction import COMMIT, END, ROLLBACK, UNKNOWN, begin
 from tests.native.remoting_model import BINARY, JSON
-from tests.trees import kill, small_broker
+from tests.trees import indexed, kill, small_broker, stored
 from tests.waiting import until
 
 CHECK = 39

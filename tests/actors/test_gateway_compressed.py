@@ -8,12 +8,11 @@ from __future__ import annotations
 import pytest
 
 import orbitmq
-from tests.actors.remoting_client import Remote, records
-from tests.actors.test_gateway import body_of, indexed, stored
-from tests.actors.test_gateway_batches import SEND_BATCH, Entry
-from tests.actors.test_gateway_batches import body_of as batch_of
-from tests.actors.test_gateway_transactions import begin, end
+from tests.actors.remoting_batch import SEND_BATCH, Entry, batch_of
+from tests.actors.remoting_client import Remote, body_of, records
+from tests.actors.remoting_transaction import begin, end
 from tests.native.test_reader import COMPRESSIONS, packed
+from tests.trees import indexed, stored
 from tests.waiting import until
 
 SUCCESS, ILLEGAL = 0, 13

@@ -18,8 +18,7 @@ import pytest
 
 import orbitmq
 from tests.actors.remoting_client import HEARTBEAT, UNREGISTER, Remote
-from tests.actors.test_gateway import indexed
-from tests.trees import small_broker
+from tests.trees import indexed, small_broker
 from tests.waiting import until
 
 CONSUMERS, PRODUCERS, RESET, RESET_CLIENT, COMMIT = 203, 204, 222, 220, 15

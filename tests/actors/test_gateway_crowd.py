@@ -18,8 +18,7 @@ from orbitmq.errors import SettingError
 from tests.actors.gateway_fuzz import resident
 from tests.actors.remoting_client import HEARTBEAT, PULL, SEND_V2, Remote, records
 from tests.actors.remoting_kinds import CERTIFICATES
-from tests.actors.test_gateway import indexed
-from tests.trees import actors, small_broker
+from tests.trees import actors, indexed, small_broker
 from tests.waiting import until
 
 SUCCESS = 0

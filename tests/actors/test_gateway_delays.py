@@ -17,9 +17,8 @@ import pytest
 
 import orbitmq
 from tests.actors.remoting_client import ONE_WAY, SEND, SEND_V2, Remote
-from tests.actors.test_gateway import indexed, stored
 from tests.native.remoting_model import BINARY, JSON
-from tests.trees import actors, kill, small_broker
+from tests.trees import actors, indexed, kill, small_broker, stored
 
 SUCCESS, SYSTEM_ERROR, ILLEGAL, NO_PERMISSION, NOT_AVAILABLE, NO_TOPIC = 0, 1, 13, 16, 14, 17
 LEVELS_TOPIC, TIMES_TOPIC = "SCHEDULE_TOPIC_XXXX", "rmq_sys_wheel_timer"

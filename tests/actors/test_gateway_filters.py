@@ -17,10 +17,9 @@ import pytest
 
 import orbitmq
 from tests.actors.fronts import serving
-from tests.actors.remoting_client import HEARTBEAT, PULL, SUBSCRIPTION, Remote, Said, records
+from tests.actors.remoting_client import HEARTBEAT, PULL, SUBSCRIPTION, Remote, Said, body_of, records
 from tests.actors.shared_broker import OWN_TOPIC, broker_for
-from tests.actors.test_gateway import body_of, indexed
-from tests.trees import kill
+from tests.trees import indexed, kill
 from tests.waiting import until
 
 SUCCESS, SYSTEM_ERROR, NOT_FOUND, RETRY, BAD_FILTER, NO_SUBSCRIPTION, NOT_LATEST = 0, 1, 19, 20, 23, 24, 25

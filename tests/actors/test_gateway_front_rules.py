@@ -19,10 +19,9 @@ import orbitmq
 from tests.actors.fronts import LEAD, connect_to, connect_to_front
 from tests.actors.remoting_client import CLUSTER, HEARTBEAT, MAX_OFFSET, PULL, SEND_V2, Remote, records
 from tests.actors.remoting_kinds import CERTIFICATES, Secure, SecureSigning, Signing, copied_certificate
-from tests.actors.test_gateway import indexed
 from tests.actors.test_gateway_acl import RULES, SECRETS, heartbeat, refused, replace, rules_file, stored
 from tests.native.remoting_model import BINARY, JSON
-from tests.trees import actors, kill, small_broker, stopped
+from tests.trees import actors, indexed, kill, small_broker, stopped
 from tests.waiting import until
 
 SUCCESS, SYSTEM_ERROR, MEMBERS = 0, 1, 38

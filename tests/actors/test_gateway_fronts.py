@@ -33,14 +33,14 @@ from tests.actors.remoting_client import (
     SUBSCRIPTION,
     SUSPEND,
     Remote,
+    body_of,
     records,
 )
-from tests.actors.test_gateway import body_of, indexed
+from tests.actors.remoting_transaction import COMMIT, END, begin
 from tests.actors.test_gateway_members import beat, commit, heard, members, offset
 from tests.actors.test_gateway_requests import names, text
-from tests.actors.test_gateway_transactions import COMMIT, END, begin
 from tests.actors.test_no_means import without
-from tests.trees import actors, everything, kill, small_broker, stopped
+from tests.trees import actors, everything, indexed, kill, small_broker, stopped
 from tests.waiting import until
 
 SUCCESS, SYSTEM_ERROR, NOT_FOUND = 0, 1, 19

@@ -25,12 +25,11 @@ import orbitmq
 from orbitmq.actors.gateway.remote_loop import WINDOW
 from tests.actors.far_end import far_end
 from tests.actors.fronts import serving, socket_of
-from tests.actors.remoting_client import HEARTBEAT, ONE_WAY, PULL, ROUTE, SEND_V2, Remote, Said, records
+from tests.actors.remoting_client import HEARTBEAT, ONE_WAY, PULL, ROUTE, SEND_V2, Remote, Said, body_of, records
 from tests.actors.remoting_kinds import CERTIFICATES
 from tests.actors.shared_broker import broker_for
-from tests.actors.test_gateway import body_of, indexed
 from tests.actors.test_gateway_tls import connections
-from tests.trees import actors, kill, small_broker, stopped
+from tests.trees import actors, indexed, kill, small_broker, stopped
 from tests.waiting import until
 
 SUCCESS, SYSTEM_ERROR, NOT_FOUND, CONSUMERS, CONSUMER_STATE, NOT_ONLINE = 0, 1, 19, 203, 307, 206

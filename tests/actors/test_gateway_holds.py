@@ -14,9 +14,8 @@ import pytest
 
 import orbitmq
 from tests.actors.fronts import serving
-from tests.actors.remoting_client import HEARTBEAT, PULL, Remote, records
-from tests.actors.test_gateway import body_of, indexed
-from tests.trees import actor, kill, small_broker
+from tests.actors.remoting_client import HEARTBEAT, PULL, Remote, body_of, records
+from tests.trees import actor, indexed, kill, small_broker
 from tests.waiting import until
 
 SUCCESS, NOT_FOUND = 0, 19

@@ -21,18 +21,17 @@ from orbitmq.errors import MessageTooLarge
 from orbitmq.store.commit_log import record as records_on_disk
 from orbitmq.store.halves import HALF_TOPIC, OP_TOPIC
 from orbitmq.store.settings.listen_address import ListenAddress
+from tests.actors.remoting_batch import SEND_BATCH, Entry, batch_of
 from tests.actors.remoting_client import Remote, Said, records
 from tests.actors.remoting_kinds import Secure, copied_certificate
+from tests.actors.remoting_transaction import COMMIT, END, ROLLBACK, begin, end
 from tests.actors.shared_broker import OWN_TOPIC, broker_for
-from tests.actors.test_gateway import indexed, stored
-from tests.actors.test_gateway_batches import SEND_BATCH, Entry, body_of
 from tests.actors.test_gateway_delays import LEVELS_TOPIC
 from tests.actors.test_gateway_look_ups import BY_PLACE, by_key
 from tests.actors.test_gateway_requests import PUSH, ask, beat, reply
 from tests.actors.test_gateway_sendback import DEAD, RETRY, comes, give_back
-from tests.actors.test_gateway_transactions import COMMIT, END, ROLLBACK, begin, end
 from tests.cli.commands import run
-from tests.trees import kill, small_broker
+from tests.trees import indexed, kill, small_broker, stored
 
 SUCCESS, ILLEGAL = 0, 13
 LIMIT = 64 << 10
@@ -86,7 +85,7 @@ def test_who_has_sent(broker: orbitmq.Broker, remote: Remote, topic: str) -> Non
             assert client.send(topic, b"%d" % number).code == SUCCESS
             producer.send(topic, b"local", queue=0)
             entries = [Entry(b"in a batch"), Entry(b"as well")]
-            assert client.ask(SEND_BATCH, body_of(entries), **client.send_fields(topic, 0, m="true")).code == SUCCESS
+            assert client.ask(SEND_BATCH, batch_of(entries), **client.send_fields(topic, 0, m="true")).code == SUCCESS
             wanted += [named(client), "127.0.0.1:0", named(client), named(client)]
     assert senders(broker, topic) == wanted
 
@@ -220,7 +219,7 @@ def visitor(six: orbitmq.Broker) -> Iterator[Remote]:
 def test_ids_name_the_broker(six: orbitmq.Broker, visitor: Remote) -> None:
     """By 56 digits: in receipts, local and remote, also of batches; they lead to the messages everywhere."""
     sent = [visitor.send("t", b"0").fields["msgId"]]
-    batch = visitor.ask(SEND_BATCH, body_of([Entry(b"1"), Entry(b"2"), Entry(b"3")]), **visitor.send_fields("t", 0, m="true"))
+    batch = visitor.ask(SEND_BATCH, batch_of([Entry(b"1"), Entry(b"2"), Entry(b"3")]), **visitor.send_fields("t", 0, m="true"))
     sent += batch.fields["msgId"].split(",")
     with six.producer() as producer:
         sent.append(producer.send("t", b"4").id)

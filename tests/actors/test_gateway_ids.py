@@ -11,12 +11,11 @@ from typing import Any
 import pytest
 
 import orbitmq
+from tests.actors.remoting_batch import SEND_BATCH, Entry, batch_of
 from tests.actors.remoting_client import Remote
 from tests.actors.shared_broker import OWN_TOPIC
-from tests.actors.test_gateway import stored
-from tests.actors.test_gateway_batches import SEND_BATCH, Entry, body_of
 from tests.native.remoting_model import BINARY, JSON
-from tests.trees import actors, kill, small_broker
+from tests.trees import actors, kill, small_broker, stored
 from tests.waiting import until
 
 SUCCESS, BUSY, ILLEGAL = 0, 2, 13
@@ -32,7 +31,7 @@ def remote(broker: orbitmq.Broker, request: pytest.FixtureRequest) -> Iterator[R
 
 def batch(remote: Remote, topic: str, entries: list[Entry], **others: object) -> Any:
     fields = remote.send_fields(topic, 0, b"WAIT\1true\2", **{"m": "true", **others})
-    return remote.ask(SEND_BATCH, body_of(entries), **fields)
+    return remote.ask(SEND_BATCH, batch_of(entries), **fields)
 
 
 def bodies(broker: orbitmq.Broker, topic: str = OWN_TOPIC) -> list[bytes]:
@@ -130,7 +129,7 @@ def test_a_client_that_sends_again(tmp_path: Path, victim: str) -> None:
             with suppress(OSError), Remote(listens) as remote:
                 remote.socket.settimeout(60)
                 while sent < len(entries):
-                    opaque = remote.put(SEND_BATCH, body_of(entries[sent]), **fields_of(remote, f"batch {sent}"))
+                    opaque = remote.put(SEND_BATCH, batch_of(entries[sent]), **fields_of(remote, f"batch {sent}"))
                     if sent % 12 == 5 and turn <= 10:
                         until(lambda: victim in actors(broker), "the victim")
                         kill(broker, victim)

@@ -27,8 +27,7 @@ from orbitmq.remoting.members import LOOK_S, SILENT_S, Members
 from orbitmq.remoting.rare import Rare
 from orbitmq.remoting.request import Client, Request
 from tests.actors.remoting_client import HEARTBEAT, ONE_WAY, QUERY_OFFSET, ROUTE, UNREGISTER, Remote
-from tests.actors.test_gateway import indexed
-from tests.trees import kill, small_broker
+from tests.trees import indexed, kill, small_broker
 from tests.waiting import until
 
 SUCCESS, SYSTEM_ERROR = 0, 1

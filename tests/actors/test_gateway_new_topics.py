@@ -19,12 +19,11 @@ import pytest
 
 import orbitmq
 from orbitmq.errors import SettingError
+from tests.actors.remoting_batch import SEND_BATCH, Entry, batch_of
 from tests.actors.remoting_client import ONE_WAY, PULL, ROUTE, SEND, SEND_V2, Remote
 from tests.actors.shared_broker import broker_for
-from tests.actors.test_gateway import indexed, stored
-from tests.actors.test_gateway_batches import SEND_BATCH, Entry, body_of
 from tests.native.remoting_model import BINARY, JSON
-from tests.trees import kill, small_broker
+from tests.trees import indexed, kill, small_broker, stored
 
 SUCCESS, SYSTEM_ERROR, NO_PERMISSION, NO_TOPIC, NO_GROUP = 0, 1, 16, 17, 26
 TEMPLATE = "TBW102"
@@ -81,7 +80,7 @@ def test_how_many_queues(broker: orbitmq.Broker, remote: Remote, wanted: int, ma
     assert remote.ask(SEND, b"x", topic=names[0], defaultTopicQueueNums=wanted, **fields).code == SUCCESS
     assert remote.send(names[1], b"x", d=wanted).code == SUCCESS
     batch = remote.send_fields(names[2], 0, d=wanted) | {"m": "true"}
-    assert remote.ask(SEND_BATCH, body_of([Entry(b"x")] * 2), **batch).code == SUCCESS
+    assert remote.ask(SEND_BATCH, batch_of([Entry(b"x")] * 2), **batch).code == SUCCESS
     assert remote.send(names[3], b"x", 0, b"TRAN_MSG\1true\2", d=wanted).code == SUCCESS
     remote.put(SEND_V2, b"x", mark=ONE_WAY, **remote.send_fields(names[4], 0, d=wanted))
     assert remote.send(names[5], b"x", 0, b"DELAY\00118\2", d=wanted).code == SUCCESS

@@ -26,8 +26,8 @@ from orbitmq.errors import SettingError
 from orbitmq.store.settings.listen_address import ListenAddress, listen_address, listen_addresses
 from orbitmq.store.settings.listen_place import GATEWAY, PLACES_MAX, VIP_BELOW, listen_places
 from orbitmq.store.settings.tree_settings import tree_settings
+from tests.actors.held_port import held_port
 from tests.actors.remoting_client import CLUSTER, HEARTBEAT, ROUTE, Remote, records
-from tests.actors.test_gateway import held_port
 from tests.cli.commands import SMALL, run
 from tests.trees import actors, indexed, kill, small_broker
 from tests.waiting import WATCHDOG_S

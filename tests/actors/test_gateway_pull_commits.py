@@ -14,9 +14,8 @@ import pytest
 
 import orbitmq
 from tests.actors.remoting_client import PULL, SUBSCRIPTION, Remote
-from tests.actors.test_gateway import indexed
 from tests.actors.test_gateway_members import commit, offset
-from tests.trees import kill, small_broker
+from tests.trees import indexed, kill, small_broker
 from tests.waiting import until
 
 COMMITS = 1

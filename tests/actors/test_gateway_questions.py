@@ -15,9 +15,9 @@ import pytest
 import orbitmq
 from tests.actors.remoting_client import HEARTBEAT, MAX_OFFSET, Remote, Said
 from tests.actors.shared_broker import broker_for
-from tests.actors.test_gateway import indexed
 from tests.forged import BODY_AT, forged_at
 from tests.native.remoting_model import BINARY, JSON
+from tests.trees import indexed
 from tests.waiting import until
 
 RUNNING, PROCESS = 307, 309

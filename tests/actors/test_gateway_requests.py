@@ -20,9 +20,8 @@ from orbitmq.shm.reply_topic import REPLY_TOPIC, reply_queue
 from orbitmq.store.commit_log.record import Record, parse
 from tests.actors.remoting_client import HEARTBEAT, ONE_WAY, ROUTE, SEND_V2, Remote, Said, records
 from tests.actors.shared_broker import OWN_TOPIC
-from tests.actors.test_gateway import indexed
 from tests.native.remoting_model import BINARY, JSON
-from tests.trees import kill
+from tests.trees import indexed, kill
 from tests.waiting import until
 
 VIEW, REPLY, REPLY_V2, PUSH = 33, 324, 325, 326

@@ -20,10 +20,9 @@ import orbitmq
 from orbitmq.errors import UnknownTopic
 from tests.actors.remoting_client import ONE_WAY, ROUTE, SEND, Remote, Said
 from tests.actors.shared_broker import OWN_TOPIC
-from tests.actors.test_gateway import indexed, stored
 from tests.forged import foreseen, forged_at
 from tests.native.remoting_model import BINARY, JSON
-from tests.trees import kill, small_broker
+from tests.trees import indexed, kill, small_broker, stored
 from tests.waiting import until
 
 SUCCESS, SYSTEM_ERROR, ILLEGAL, NO_PERMISSION, NO_GROUP = 0, 1, 13, 16, 26
