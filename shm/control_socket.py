@@ -1,8 +1,8 @@
 """The client's end of the control socket: it sends questions and matches the answers to them by number.
 
 An answer may come when nobody waits for it any more: the asker ran out of time, was interrupted, or did not want to wait
-(`post`). Its number tells it from other answers, so the connection stays usable. Nothing that it carries is lost: its
-descriptors are closed, and its value is kept in `late`.
+(`post`). Its number tells it from other answers, so the connection stays usable. Its descriptors are closed, and the
+coordinator takes back a session that came with it (`keep`).
 """
 
 from __future__ import annotations
@@ -39,7 +39,6 @@ class ControlSocket:
 
     whole: nothing was left half done. After an exception other than those below (a signal handler's, wherever it struck), the
         connection is still usable if this is true.
-    late: (operation, value) of answers that nobody waited for.
 
     Raises (from every method): OSError: the connection is broken; TimeoutError (and whole): the time, in seconds, is over.
     """
@@ -49,8 +48,7 @@ class ControlSocket:
         self._unpacker = frames.Unpacker()
         self._number = REFUSAL
         self._unsent = bytearray()
-        self._owed: dict[int, str] = {}  # operations by the number of the question
-        self.late: list[tuple[str, Any]] = []
+        self._owed: set[int] = set()  # numbers of questions
         self.whole = False
         try:
             self._socket.settimeout(timeout)
@@ -81,12 +79,17 @@ class ControlSocket:
         except TimeoutError:
             self._withdraw(number, size)
             raise
-        del self._owed[number]
+        self._owed.remove(number)
         self.whole = True
         if "error" in frame.message:
             _close(frame.descriptors)
             raise frames.error_raised(frame.message)
         return frame.message.get("ok"), frame.descriptors
+
+    def keep(self, shape: dict[str, Any], timeout: float) -> None:
+        """Says that the answer to "open_session", the last question, has come. The coordinator takes back a session of which
+        this is not said next: its answer may be lost wherever a signal handler strikes."""
+        self.ask("keep_session", timeout, slot=shape["slot"], epoch=shape["epoch"])
 
     def post(self, operation: str, **fields: Any) -> None:
         """A question whose answer nobody waits for. Does not wait: if the socket has no room for it now, it goes with the next
@@ -95,11 +98,6 @@ class ControlSocket:
         self._put(operation, fields)
         self._send()
         self.whole = True
-
-    def taken_late(self) -> list[tuple[str, Any]]:
-        """Returns what `late` holds, and empties it."""
-        late, self.late = self.late, []
-        return late
 
     @property
     def unsent(self) -> bool:
@@ -121,7 +119,7 @@ class ControlSocket:
 
     def _put(self, operation: str, fields: dict[str, Any]) -> int:
         self._number += 1
-        self._owed[self._number] = operation
+        self._owed.add(self._number)
         self._unsent += frames.pack({"op": operation, "id": self._number, **fields})
         return self._number
 
@@ -129,7 +127,8 @@ class ControlSocket:
         """Takes back a question of which nothing has been sent yet, so that the unsent data stays small."""
         if len(self._unsent) >= size:
             self.whole = False
-            del self._unsent[-size:], self._owed[number]
+            del self._unsent[-size:]
+            self._owed.remove(number)
             self.whole = True
 
     def _send(self) -> None:
@@ -159,11 +158,9 @@ class ControlSocket:
     def _take_late(self, frame: frames.Frame) -> None:
         _close(frame.descriptors)
         number: Any = frame.message.get("id")
-        operation = self._owed.pop(number, None) if isinstance(number, int) else None
-        if operation is None:
+        if not isinstance(number, int) or number not in self._owed:
             raise ProtocolError(f"could not use an answer: it is to question {number!r}, which nobody asked")
-        if "error" not in frame.message:
-            self.late.append((operation, frame.message.get("ok")))
+        self._owed.remove(number)
 
     def _wait(self, deadline: float) -> None:
         left = deadline - time.monotonic()

@@ -207,7 +207,8 @@ class Coordinator(Actor):
 
     def _drop(self, peer: Peer) -> None:
         """The end of a connection does not end its sessions: the client may come back, and a forked process may hold the socket
-        open."""
+        open. One that it has not kept ends: its answer may be lost with the connection."""
+        self.operations.take_back(peer)
         self._door.leave(peer)
 
     def _on_post(self) -> None:

@@ -49,6 +49,8 @@ class Operations(Administration):
                 f"cannot do {name!r:.64}: version {runtime.version()} of the broker has no such operation",
                 operation=f"{name!r:.64}",
             )
+        if operation is not Operations.keep_session:
+            self.take_back(peer)
         _check_fields(name, question)
         if not peer.greeted and operation is not Operations.hello:
             raise ProtocolError(f"cannot do {name!r} before hello", operation=name)
@@ -108,13 +110,33 @@ class Operations(Administration):
         return None, (os.dup(self._tree.wake_memfd),)
 
     def open_session(self, peer: Peer, question: dict[str, Any]) -> Answer:
-        """The session's shape, and its memory as a descriptor."""
+        """The session's shape, and its memory as a descriptor. The next question on this connection says that both have come
+        (keep_session). Otherwise the session is taken back, because nobody may know of it."""
         names = ("window", "sq_capacity", "queue_capacity", "message_max", "work_capacity")
         sizes = {name: question.get(name, 0) for name in names}
         own = GATEWAY_SESSIONS if peer.pid == self._tree.page_pid(PAGE_GATEWAY) else None
         session, memfd = self._sessions.open(peer.process, peer.pidfd, caller=peer.caller, most=own, **sizes)
+        peer.offered = session
         shape = session.shape
         return {name: int(getattr(shape, name)) for name in ("slot", "epoch", "pid", *names)}, (memfd,)
+
+    def keep_session(self, peer: Peer, question: dict[str, Any]) -> Any:
+        """The client has the session that the question before this one has opened."""
+        names = question["slot"], question["epoch"]
+        session = peer.offered
+        if session is None or (session.slot, session.epoch) != names or not self._sessions.offer(session):
+            self.take_back(peer)
+            raise BrokerError(
+                f"cannot keep session {names[0]} in epoch {names[1]}: it is not open, or the question before did not open it"
+            )
+        peer.offered = None
+        return None
+
+    def take_back(self, peer: Peer) -> None:
+        """Ends the session that this connection was offered and has not kept, if there is one. No operation."""
+        session, peer.offered = peer.offered, None
+        if session is not None:
+            self._sessions.close(session)
 
     def close_session(self, peer: Peer, question: dict[str, Any]) -> Any:
         session = self._sessions.get(question["slot"], question["epoch"], peer.process)
@@ -345,7 +367,7 @@ class Operations(Administration):
 
     def _session(self, peer: Peer, question: dict[str, Any], *, works: bool = False) -> Session:
         session = self._sessions.get(question["slot"], question["epoch"], peer.process)
-        if session is None or not (session.works if works else session.consumes):
+        if session is None or session.waits is not None or not (session.works if works else session.consumes):
             kind = "worker" if works else "consumer"
             raise BrokerError(
                 f"cannot use session {question['slot']} in epoch {question['epoch']}: it is not an open {kind} session of "
@@ -425,5 +447,5 @@ _OPERATIONS = {
     name: value
     for kind in (Administration, Operations)
     for name, value in vars(kind).items()
-    if not name.startswith("_") and name not in ("perform", "serve")
+    if not name.startswith("_") and name not in ("perform", "serve", "take_back")
 }

@@ -18,6 +18,7 @@ from typing import Any
 
 from orbitmq.actors.sessions.caller import Caller
 from orbitmq.actors.sessions.process_id import process_of
+from orbitmq.actors.sessions.sessions import Session
 from orbitmq.errors import BrokerError, NoPermission
 from orbitmq.errors.remedy import hint
 from orbitmq.shm.frames import Unpacker, pack
@@ -33,6 +34,7 @@ _GROUPS_SIZE = 1024  # bytes, the most that Python asks for: 256 groups
 
 class Peer:
     """A client process's connection. questions: asked and not answered yet. greeted: it has said hello. caller: its user.
+    offered: the session that its last question has opened; it is taken back if the next one does not keep it.
     waits_until: when the first question stops waiting for another process (CLOCK_MONOTONIC, s); None: it does not wait.
 
     group: id of the unix group whose members are served in addition to the broker's user and root.
@@ -45,6 +47,7 @@ class Peer:
         self.socket = sock
         self.questions: deque[dict[str, Any]] = deque()
         self.greeted = False
+        self.offered: Session | None = None
         self.waits_until: float | None = None
         self._unpacker = Unpacker(QUESTION_MAX)
         self._unsent: deque[tuple[memoryview, tuple[int, ...]]] = deque()

@@ -137,4 +137,12 @@ class RemoteLoop(CoreActor):
     def ask(self, operation: str, **fields: object) -> Said:
         with closing(ControlSocket(runtime.socket_path(self.tree.settings.name), ANSWER_S)) as control:
             control.greet(ANSWER_S)
-            return control.ask(operation, ANSWER_S, **fields)
+            value, descriptors = control.ask(operation, ANSWER_S, **fields)
+            if operation == "open_session":
+                try:
+                    control.keep(value, ANSWER_S)
+                except BaseException:
+                    for each in descriptors:
+                        os.close(each)
+                    raise
+            return value, descriptors

@@ -1,11 +1,12 @@
 """Sessions: memory that one client writes. They are made here, kept in the supervisor, and end at the latest with their client.
 
 Life of a slot:  free -> ready -> closing -> drained -> settled -> free.
-When its client closes it or dies, a slot becomes closing. Its handler empties the submission ring and marks the slot drained.
-When the lane has passed what the session put into it, no process will write to its entry any more, and the slot may be used
-again under the next epoch. If the writer has to give a session up, the slot is lost until its handler marks it faulty, because
-that handler may be in the middle of it. A session without a submission ring goes from closing to free at once: a process that
-still maps it learns from its epoch."""
+A slot is ready once its client has said that it knows of the session. Until then the coordinator alone does: if it dies,
+the session is gone. When its client closes it or dies, a slot becomes closing. Its handler empties the submission ring and
+marks the slot drained. When the lane has passed what the session put into it, no process will write to its entry any more,
+and the slot may be used again under the next epoch. If the writer has to give a session up, the slot is lost until its
+handler marks it faulty, because that handler may be in the middle of it. A session without a submission ring goes from
+closing to free at once: a process that still maps it learns from its epoch."""
 
 from __future__ import annotations
 
@@ -38,7 +39,7 @@ HUNG_MS = 1000
 @dataclass(slots=True)
 class Session:
     """One session of one client process. `memory` is this process's mapping, `shape` the trusted copy; `user` is its user's
-    mark (caller.py)."""
+    mark (caller.py). waits: number in the supervisor and inode of its memfd, until it is offered to the actors."""
 
     slot: int
     epoch: int
@@ -47,6 +48,7 @@ class Session:
     shape: Any
     memory: mmap.mmap
     pointer: Any
+    waits: tuple[int, int] | None = None
     closing_since: float = 0.0
     settled_at: int | None = None  # lane position to wait for; None: not drained yet
 
@@ -98,6 +100,7 @@ class Sessions:
         self._sessions: dict[int, Session] = {}
         self._closing: dict[int, Session] = {}
         self._pidfds: dict[ProcessId, int] = {}
+        self._epochs: dict[int, int] = {}  # by slot: the newest epoch of a session that its entry may never have had
         self._share = Share("sessions", SESSIONS_MAX, tree.settings.user_share_percent)
 
     def __iter__(self) -> Iterator[Session]:
@@ -115,7 +118,8 @@ class Sessions:
             shape = self._entry(slot)
             state = lib.session_get_state(self._tree.control, slot)
             if state == lib.SESSION_FREE or shape.epoch != epoch:
-                # The predecessor died between keeping and offering it, or between freeing and dropping it.
+                # The predecessor died before it offered it, or between freeing and dropping it.
+                self._epochs[slot] = epoch
                 self._keeper.drop(kept.key)
                 os.close(memfd)
                 os.close(pidfd)
@@ -146,6 +150,8 @@ class Sessions:
 
         Raises: SettingError: a size that is not allowed; Full: no slot is free, or the process or its user has its share;
             StoreFull: no memory.
+
+        No actor sees it before `offer`.
         """
         _check_sizes(window, sq_capacity, queue_capacity, message_max, work_capacity)
         self._check_share(process, self._tree.settings.sessions_per_process if most is None else most)
@@ -156,7 +162,7 @@ class Sessions:
         slot = self._free_slot(bool(sq_capacity))
         shape = self._entry(slot)
         # Never 0, and not one that anybody may still remember for this slot.
-        shape.epoch = shape.epoch % 0xFFFFFFFF + 1
+        shape.epoch = self._epochs.get(slot, shape.epoch) % 0xFFFFFFFF + 1
         shape.slot, shape.window, shape.queue_capacity = slot, window, queue_capacity
         shape.sq_capacity, shape.message_max, shape.pid = sq_capacity, message_max, process.pid
         shape.work_capacity = work_capacity
@@ -166,15 +172,23 @@ class Sessions:
             session = self._map(shape, memfd, process, caller.mark)
             lib.session_init(session.pointer, shape, self._tree.generation)
             # Kept before it is offered: every actor can then always open a session that is in the table.
-            number = self._keep(session, memfd, pidfd)
+            session.waits = self._keep(session, memfd, pidfd), os.fstat(memfd).st_ino
         except BaseException:
             os.close(memfd)
             raise
         crash_point("sessions_kept")
-        lib.session_open_entry(self._tree.control, number, os.fstat(memfd).st_ino, shape)
-        crash_point("sessions_offered")
+        self._epochs[slot] = session.epoch
         self._sessions[slot] = session
         return session, memfd
+
+    def offer(self, session: Session) -> bool:
+        """Shows it to the actors. False if it has ended."""
+        if self._sessions.get(session.slot) is not session or session.waits is None:
+            return False
+        lib.session_open_entry(self._tree.control, *session.waits, session.shape)
+        session.waits = None
+        crash_point("sessions_offered")
+        return True
 
     def get(self, slot: int, epoch: int, process: ProcessId) -> Session | None:
         """The client's own session, unless it is gone."""
@@ -194,6 +208,9 @@ class Sessions:
     def close(self, session: Session) -> None:
         """Begins the end of a session. Calling it again changes nothing, also when it is over."""
         if session.slot in self._closing or self._sessions.get(session.slot) is not session:
+            return
+        if session.waits is not None:
+            self._free(session)
             return
         session.closing_since = time.monotonic()
         self._closing[session.slot] = session
@@ -269,7 +286,7 @@ class Sessions:
         crash_point("sessions_freed")
         self._keeper.drop(session.kept_as)
         crash_point("sessions_dropped")
-        del self._closing[session.slot]
+        self._closing.pop(session.slot, None)
         del self._sessions[session.slot]
         _unmap(session)
         if self._count(session.process) == 0:

@@ -29,7 +29,7 @@ from orbitmq.client.argument import seconds
 from orbitmq.client.connection.absence import Absence, given_up
 from orbitmq.client.connection.attachment import Attachment
 from orbitmq.client.connection.bell import Bell
-from orbitmq.client.connection.opened_session import Note, closing_of, session_handle
+from orbitmq.client.connection.opened_session import Note, Opened, closing_of, session_handle
 from orbitmq.client.connection.session import SessionHandle
 from orbitmq.client.connection.whereabouts import Whereabouts
 from orbitmq.errors import BrokerNotRunning, BrokerStopped, Closed, NoMeans, OrbitError, SettingError, TimedOut
@@ -60,6 +60,17 @@ class Line(NamedTuple):
     @property
     def generation(self) -> int:
         return self.attachment.generation
+
+
+class Question(NamedTuple):
+    """One question. deadline: for its answer (time.monotonic). opened: of "open_session": gets each session that the
+    coordinator may keep for this process, as soon as it may; the asker closes its descriptors."""
+
+    operation: str
+    fields: dict[str, Any]
+    generation: int | None
+    deadline: float
+    opened: list[Opened]
 
 
 class Connection:
@@ -196,16 +207,18 @@ class Connection:
             return self._question(operation, fields, generation)[0]
         return self.outlast(lambda: self._question(operation, fields)[0], self.wait)
 
-    def _question(self, operation: str, fields: dict[str, Any], generation: int | None = None) -> tuple[Answer, Attachment]:
-        """The answer, and the tree that gave it."""
-        deadline = time.monotonic() + self.timeout
+    def _question(
+        self, operation: str, fields: dict[str, Any], generation: int | None = None, opened: list[Opened] | None = None
+    ) -> tuple[Answer, Attachment]:
+        """The answer, and the tree that gave it. Parameters: see Question."""
+        question = Question(operation, fields, generation, time.monotonic() + self.timeout, [] if opened is None else opened)
         turns = self._turns
         try:
             with turns.within(self.timeout) as depth:
                 if depth > 1:  # this thread is in the middle of another turn, whose socket must not be touched
-                    return self._asked(operation, fields, generation, deadline, nested=True)
+                    return self._asked(question, nested=True)
                 try:
-                    return self._asked(operation, fields, generation, deadline, nested=False)
+                    return self._asked(question, nested=False)
                 finally:
                     if self._line is not None and not self._line.socket.whole and turns is self._turns:
                         self._drop_line()
@@ -214,20 +227,18 @@ class Connection:
         finally:
             self._tidy()
 
-    def _asked(
-        self, operation: str, fields: dict[str, Any], generation: int | None, deadline: float, *, nested: bool
-    ) -> tuple[Answer, Attachment]:
+    def _asked(self, question: Question, *, nested: bool) -> tuple[Answer, Attachment]:
+        operation, generation = question.operation, question.generation
         while True:
             attachment = self._attached() if generation is None else self._attached_to(generation, operation)
-            left = deadline - time.monotonic()
+            left = question.deadline - time.monotonic()
             if left <= 0:
                 self._too_late(operation)
             try:
                 if nested:
                     with closing(self._connected(attachment, left)) as own:
-                        return own.ask(operation, max(0.0, deadline - time.monotonic()), **fields), attachment
-                line = self._lined(attachment, left)
-                return line.ask(operation, max(0.0, deadline - time.monotonic()), **fields), attachment
+                        return self._answer(own, attachment, question), attachment
+                return self._answer(self._lined(attachment, left), attachment, question), attachment
             except OrbitError:
                 raise
             except TimeoutError:
@@ -241,6 +252,22 @@ class Connection:
                     raise self._stopped(operation) from None
                 # The coordinator has died. Its successor is being started, or is about to be.
                 attachment.pause(LOOK_S)
+
+    def _answer(self, line: ControlSocket, attachment: Attachment, question: Question) -> Answer:
+        answer = line.ask(question.operation, _left(question.deadline), **question.fields)
+        if question.operation == "open_session":
+            shape, descriptors = answer
+            session = Opened(closing_of(attachment, shape), descriptors)
+            question.opened.append(session)
+            try:
+                line.keep(shape, _left(question.deadline))
+            except OSError:
+                # Another one is opened. Nobody knows whether the coordinator has kept this one before it died.
+                question.opened.remove(session)
+                self._notes.append(session.closing)
+                _close(descriptors)
+                raise
+        return answer
 
     def _lined(self, attachment: Attachment, timeout: float) -> ControlSocket:
         """The socket to this tree. Notes that were left meanwhile are sent first."""
@@ -304,9 +331,6 @@ class Connection:
         """False when there is no socket to send it on yet."""
         if line is None or not line.socket.whole:
             return False
-        for operation, value in line.socket.taken_late():
-            if operation == "open_session":  # the asker has given up on this answer
-                self._notes.append(closing_of(line.attachment, value))
         while self._notes:
             note = self._notes[0]
             if note.generation == line.generation:
@@ -361,21 +385,24 @@ class Connection:
         return attachment
 
     def _open_session(self, sizes: dict[str, int]) -> SessionHandle:
-        (shape, descriptors), attachment = self._question("open_session", sizes)
-        crash_point("connection_opened")
+        opened: list[Opened] = []
         try:
+            (shape, descriptors), attachment = self._question("open_session", sizes, None, opened)
+            crash_point("connection_opened")
             self._with_wake(attachment)
             # A producer's pages, megabytes, are made ready as it comes to them (native/client/sender.c).
             now = 0 if shape["window"] else mmap.MAP_POPULATE
             memory = mmap.mmap(_only(descriptors), 0, flags=mmap.MAP_SHARED | now)
+            crash_point("connection_mapped")
+            return session_handle(self, attachment, shape, memory)
         except BaseException:
             # A process may have a limited number of sessions, so a session that nobody owns must not stay open.
-            self.note(closing_of(attachment, shape))
+            for each in opened:
+                self.note(each.closing)
             raise
         finally:
-            _close(descriptors)
-        crash_point("connection_mapped")
-        return session_handle(self, attachment, shape, memory)
+            for each in opened:
+                _close(each.descriptors)
 
     # ---- words
 
@@ -439,6 +466,10 @@ def _in_vain(error: OrbitError, wait: float) -> OrbitError:
     if isinstance(told, BrokerNotRunning):
         told.wait = wait
     return told
+
+
+def _left(deadline: float) -> float:
+    return max(0.0, deadline - time.monotonic())
 
 
 def _only(descriptors: tuple[int, ...]) -> int:

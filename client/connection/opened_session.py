@@ -30,6 +30,13 @@ class Note(NamedTuple):
         return self.attachment.generation
 
 
+class Opened(NamedTuple):
+    """A session that the coordinator has opened. closing: the note that gives it back; descriptors: of its memory."""
+
+    closing: Note
+    descriptors: tuple[int, ...]
+
+
 def closing_of(attachment: Attachment, shape: dict[str, Any]) -> Note:
     """The note that gives a session of this shape back."""
     return Note(attachment, "close_session", {"slot": shape["slot"], "epoch": shape["epoch"]})
@@ -60,9 +67,10 @@ def session_handle(connection: Connection, attachment: Attachment, shape: dict[s
         nonlocal closed
         if closed:
             return
-        closed = True
+        # An exception of a signal handler in the middle of this: the handle's end tells it again, which does no harm.
         if os.getpid() == pid and attachment.alive():
             tell()
+        closed = True
         ffi.release(held)
         with suppress(BufferError):
             memory.close()

@@ -24,7 +24,7 @@ class SessionHandle:
     Addresses are those of mappings in this process. `supervisor_fd` is a pidfd, readable once the broker has died; -1 if nobody
     watches. `close` gives the session back and unmaps it. It must be harmless to call it again, after the broker's death, or in
     a forked child. No thread may use the addresses after it. `leave` does the same for a finalizer, which may wait for nothing:
-    the broker is told later, when that is possible.
+    the broker is told later, when that is possible. A handle that nobody has any more does that by itself.
     """
 
     address: int
@@ -44,6 +44,9 @@ class SessionHandle:
     close: Callable[[], None]
     leave: Callable[[], None] = lambda: None
     work_capacity: int = 0
+
+    def __del__(self) -> None:
+        self.leave()
 
 
 class SessionOpener(Protocol):

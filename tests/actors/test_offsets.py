@@ -86,6 +86,7 @@ class World:
             sizes = {"window": 0, "sq_capacity": 0, "queue_capacity": 64, "message_max": 0}
             session, memfd = self.coordinator.sessions.open(myself, pidfd, **sizes)
             os.close(memfd)
+            assert self.coordinator.sessions.offer(session)
             return session
         finally:
             os.close(pidfd)

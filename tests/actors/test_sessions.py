@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -17,12 +19,14 @@ from orbitmq.actors.sessions.descriptor_store import Kept
 from orbitmq.actors.sessions.process_id import ProcessId
 from orbitmq.actors.sessions.sessions import Session, Sessions
 from orbitmq.native._core import lib
+from orbitmq.shm import runtime
+from orbitmq.shm.control_socket import ControlSocket
 from tests.actors.clients import ClientProcess
 from tests.actors.delay_life import settings_of
 from tests.crash.raw_session import RawSession, message
 from tests.power.life import Life, open_store
 from tests.trees import actors, kill, small_broker, stopped
-from tests.waiting import until
+from tests.waiting import WATCHDOG_S, until
 
 FAULTY = 4
 
@@ -55,6 +59,61 @@ def test_one_process_cannot_take_every_slot(tmp_path: Path) -> None:
         until(lambda: len(slots(broker)) == 2, "the end of two sessions")
         with broker.producer() as producer:
             producer.send("t", b"x")
+
+
+@contextmanager
+def asking(broker: orbitmq.Broker) -> Iterator[Callable[..., Any]]:
+    """Questions on a connection of its own; returns the answers' values."""
+    with closing(ControlSocket(runtime.socket_path(broker.name), WATCHDOG_S)) as line:
+        line.greet(WATCHDOG_S)
+
+        def ask(operation: str, **fields: Any) -> Any:
+            value, descriptors = line.ask(operation, WATCHDOG_S, **fields)
+            for each in descriptors:
+                os.close(each)
+            return value
+
+        yield ask
+
+
+def test_a_session_that_its_client_does_not_keep(tmp_path: Path) -> None:
+    """It ends with the next question, with the connection, and with the coordinator. Nobody can use it before it is kept, and
+    its epoch is not given again."""
+    sizes = {"queue_capacity": 8}
+    with small_broker(tmp_path, sessions_per_process=1) as broker:
+        with asking(broker) as ask, asking(broker) as another:
+            shape = ask("open_session", **sizes)
+            names = {"slot": shape["slot"], "epoch": shape["epoch"]}
+            for each in (another, ask):
+                with pytest.raises(errors.BrokerError, match="not an open consumer session"):
+                    each("join_group", **names, group="g", topics=[])
+            with pytest.raises(errors.BrokerError, match="cannot keep session"):
+                ask("keep_session", **names)
+            assert slots(broker) == set()
+            again = ask("open_session", **sizes)
+            assert (again["slot"], again["epoch"]) == (shape["slot"], shape["epoch"] + 1)
+            for wrong in (names, {"slot": 9, "epoch": again["epoch"]}):
+                with pytest.raises(errors.BrokerError, match="cannot keep session"):
+                    ask("keep_session", **wrong)
+            assert slots(broker) == set()
+            ended = ask("open_session", **sizes)
+        until(lambda: slots(broker) == set(), "the end of the session with its connection")
+        with asking(broker) as ask, asking(broker) as another:
+            shape = ask("open_session", **sizes)
+            assert shape["epoch"] == ended["epoch"] + 1
+            names = {"slot": shape["slot"], "epoch": shape["epoch"]}
+            another("close_session", **names)
+            with pytest.raises(errors.BrokerError, match="cannot keep session"):
+                ask("keep_session", **names)
+            shape = ask("open_session", **sizes)
+            kill(broker, "coordinator")
+            assert slots(broker) == set()
+        with asking(broker) as ask:
+            again = ask("open_session", **sizes)
+            assert again["epoch"] == shape["epoch"] + 1
+            ask("keep_session", slot=again["slot"], epoch=again["epoch"])
+            ask("topics")
+        assert slots(broker) == {again["slot"]}, "a session that is kept outlives its connection"
 
 
 def test_a_process_has_a_share_by_default(tmp_path: Path) -> None:
@@ -163,6 +222,7 @@ def test_a_session_that_is_freed_while_its_process_dies(in_memory: Path) -> None
     made = [sessions.open(me, pidfd, **sizes) for _ in range(2)]
     (first, _), (second, _) = made
     try:
+        assert sessions.offer(first) and sessions.offer(second) and not sessions.offer(second)
         sessions.close(second)
         assert [each.slot for each in sessions] == [first.slot, second.slot], "its handler has not seen that it is closing"
         sessions.client_died(me)

@@ -9,12 +9,14 @@ import select
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import orbitmq
 from orbitmq import errors
 from orbitmq.client.connection.session import SessionHandle
+from orbitmq.shm.control_socket import ControlSocket
 from tests.trees import SMALL, actors, kill, small_broker
 from tests.waiting import WATCHDOG_S, until
 
@@ -138,9 +140,8 @@ def test_client_dies(tmp_path: Path) -> None:
         kept = open_producer(broker)
 
         def work() -> None:
-            open_producer(broker)
-            broker.connection.open_session(queue_capacity=8)
-            assert len(slots(broker)) == 3
+            own = [open_producer(broker), broker.connection.open_session(queue_capacity=8)]
+            assert slots(broker) == {kept.slot, *(session.slot for session in own)}
 
         assert in_child(work) == 0
         until(lambda: slots(broker) == {kept.slot}, "the end of the child's sessions")
@@ -159,13 +160,36 @@ def test_coordinator_dies(tmp_path: Path) -> None:
             assert broker.create_topic("orders", 2).queues == 2
 
         def work() -> None:
-            open_producer(broker)
+            own = open_producer(broker)
             kill(broker, "coordinator")
+            assert slots(broker) == {held.slot, own.slot}
 
         assert in_child(work) == 0
         until(lambda: slots(broker) == {held.slot}, "the end of the child's session")
         held.close()
         until(lambda: slots(broker) == set(), "the end of the last session")
+
+
+@pytest.mark.parametrize("kept", [False, True], ids=["not kept", "kept"])
+def test_coordinator_dies_when_it_has_opened_a_session(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept: bool
+) -> None:
+    """Another session is opened, and the first one does not stay, whether or not the coordinator had kept it."""
+    with small_broker(tmp_path) as broker:
+        keep = ControlSocket.keep
+
+        def and_die(line: ControlSocket, shape: dict[str, Any], timeout: float) -> None:
+            monkeypatch.undo()
+            if kept:
+                keep(line, shape, timeout)
+            kill(broker, "coordinator")
+            raise ConnectionResetError
+
+        monkeypatch.setattr(ControlSocket, "keep", and_die)
+        session = open_producer(broker)
+        until(lambda: slots(broker) == {session.slot}, "the end of the first session")
+        session.close()
+        until(lambda: slots(broker) == set(), "the end of the second session")
 
 
 def test_fork(tmp_path: Path) -> None:

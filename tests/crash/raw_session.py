@@ -22,7 +22,8 @@ class RawSession:
     def __init__(self, client: orbitmq.Client, *, window: int = 64, sq_capacity: int = 65536, queue_capacity: int = 0) -> None:
         self.client = client
         sizes = {"window": window, "sq_capacity": sq_capacity, "message_max": sq_capacity // 4}
-        given, (self.descriptor,) = client.connection._ask("open_session", {**sizes, "queue_capacity": queue_capacity})
+        asked = {**sizes, "queue_capacity": queue_capacity}
+        (given, (self.descriptor,)), _ = client.connection._question("open_session", asked)
         self.slot, self.epoch = given["slot"], given["epoch"]
         self.attachment = client.connection.attach_wake()
         self.memory = mmap.mmap(self.descriptor, 0)
