@@ -119,7 +119,6 @@ TESTED_BY: dict[str, str] = {
     "client/admin/group_reset.py": "tests/actors/test_group_changes.py",
     "client/work/job.py": "tests/client/test_worker.py",
     "client/broker/launch.py": "tests/cli/test_starter.py",
-    "client/connection/opened_session.py": "tests/client/test_connection.py",
     "client/consumer/positions.py": "tests/client/test_consumer.py",
     "client/receipt.py": "tests/client/test_atomic_batch.py",
     "client/admin/status.py": "tests/client/test_health.py",

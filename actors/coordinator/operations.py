@@ -43,14 +43,14 @@ class Operations(Administration):
     def perform(self, peer: Peer, question: dict[str, Any]) -> Answer:
         """Raises: ProtocolError: there is no such operation, or a field is missing or not valid; what the operation raises."""
         name = question.get("op")
+        if name != "keep_session":
+            self.take_back(peer)
         operation = _OPERATIONS.get(name) if isinstance(name, str) else None
         if operation is None or not isinstance(name, str):
             raise ProtocolError(
                 f"cannot do {name!r:.64}: version {runtime.version()} of the broker has no such operation",
                 operation=f"{name!r:.64}",
             )
-        if operation is not Operations.keep_session:
-            self.take_back(peer)
         _check_fields(name, question)
         if not peer.greeted and operation is not Operations.hello:
             raise ProtocolError(f"cannot do {name!r} before hello", operation=name)
@@ -122,12 +122,12 @@ class Operations(Administration):
 
     def keep_session(self, peer: Peer, question: dict[str, Any]) -> Any:
         """The client has the session that the question before this one has opened."""
-        names = question["slot"], question["epoch"]
+        slot, epoch = question["slot"], question["epoch"]
         session = peer.offered
-        if session is None or (session.slot, session.epoch) != names or not self._sessions.offer(session):
+        if session is None or (session.slot, session.epoch) != (slot, epoch) or not self._sessions.offer(session):
             self.take_back(peer)
             raise BrokerError(
-                f"cannot keep session {names[0]} in epoch {names[1]}: it is not open, or the question before did not open it"
+                f"cannot keep session {slot} in epoch {epoch}: it is not open, or the question before did not open it"
             )
         peer.offered = None
         return None
@@ -142,17 +142,6 @@ class Operations(Administration):
         session = self._sessions.get(question["slot"], question["epoch"], peer.process)
         if session is not None:
             self._sessions.close(session)
-        return None
-
-    def keep_sessions(self, peer: Peer, question: dict[str, Any]) -> Any:
-        """For the gateway only: its sessions of workers end that are not among these, [[slot, epoch], ...]. It knows of no
-        others: the answer that named one was lost."""
-        if peer.pid != self._tree.page_pid(PAGE_GATEWAY):
-            raise NoPermission(f"cannot end sessions for process {peer.pid}: only the broker's gateway may ask for that")
-        kept = {(slot, epoch) for slot, epoch in question["kept"]}
-        for session in list(self._sessions):
-            if session.process == peer.process and session.works and (session.slot, session.epoch) not in kept:
-                self._sessions.close(session)
         return None
 
     def create_topic(self, peer: Peer, question: dict[str, Any]) -> Any:
@@ -401,15 +390,13 @@ def _half(value: Any) -> bool:
     return _has(int, int, int, int, int)(value) and all(-1 <= each < 1 << 63 for each in value)
 
 
-# What each value of a list is: a name; topic, queue, and an epoch or an offset; queue and offset; slot and epoch; topic and
-# queue.
+# What each value of a list is: a name; topic, queue, and an epoch or an offset; queue and offset; topic and queue.
 _LISTS: dict[str, Callable[[object], bool]] = {
     "topics": _text,
     "forget": _text,
     "released": _has(str, int, int),
     "offsets": _has(str, int, int),
     "floors": _has(int, int),
-    "kept": _has(int, int),
     "locked": _has(str, int),
     "halves": _half,
 }

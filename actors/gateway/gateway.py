@@ -37,7 +37,7 @@ class Gateway(RemoteLoop):
         self._listener = tree.gateway
         self._pulled = ffi.new("struct gateway_commit *")
         topics, creates = TopicTable(tree.topics), tree.settings.auto_create_topics
-        self._popping = Popping(self.handle, tree, self.ask)
+        self._popping = Popping(self.handle, tree, self.ask, self._leaving)
         asks = self.ask, self._tell, self, self._name, creates, self._popping
         host = Host(tree.settings.name, topics, *asks, tree.settings, tree.control)
         self._rare = Rare(host, self._complaints.say)

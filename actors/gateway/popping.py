@@ -6,11 +6,11 @@ from __future__ import annotations
 import mmap
 import os
 import time
-from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from orbitmq.actors.gateway.leaving import Leaving
 from orbitmq.actors.gateway.piece import Piece
 from orbitmq.actors.groups.groups import EARLIEST, FROM_LAST
 from orbitmq.actors.tree import Tree
@@ -20,24 +20,25 @@ from orbitmq.remoting.host import Ask
 from orbitmq.remoting.request import LATER, SYSTEM_ERROR, Answer, Done, Notice, Wanted
 
 RING = 1024  # records in each ring of a session
-AGAIN_S = 2.0  # until the coordinator, which did not answer, is asked again to close a session
 PARTING_S = 5.0  # how long a pop may wait for sessions that joined its group otherwise, and are closed, to be gone
 LOOK_S = 0.005  # between two looks whether they are
 IN_HAND = 16_384  # messages that the clients of one session may have; POP_LEASES_MAX
 
 
 class Popping:
-    def __init__(self, gateway: Any, tree: Tree, ask: Ask, clock: Callable[[], float] = time.monotonic) -> None:
+    """leaving: closes the sessions of which there is no more use."""
+
+    def __init__(
+        self, gateway: Any, tree: Tree, ask: Ask, leaving: Leaving, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._gateway = gateway
         self._tree = tree
         self._ask = ask
         self._clock = clock
-        self._leaving: deque[tuple[int, int]] = deque()  # slot and epoch of sessions to be closed
-        self._next_s = 0.0  # not before, after an error
-        self._mapped: dict[int, tuple[mmap.mmap, Any, tuple[int, int], str]] = {}  # by address; with slot, epoch and group
+        self._leaving = leaving
+        self._mapped: dict[int, tuple[mmap.mmap, Any, str]] = {}  # by address; with the group
         # Groups that a session of ours has left: until when to wait for its end, and when to look for it next.
         self._parting: dict[str, tuple[float, float]] = {}
-        self._lost = False  # the coordinator may have opened a session, and its answer did not come
         self._end = ffi.new("struct gateway_pop_end *")
 
     def open(self, wanted: Wanted) -> bool:
@@ -65,15 +66,11 @@ class Popping:
         return not joined and list(error.pids or ()) == [os.getpid()]
 
     def _open(self, wanted: Wanted, what: Any) -> None:
-        try:
-            shape, (memfd,) = self._ask("open_session", work_capacity=RING)
-        except OSError:
-            self._lost = True
-            raise
+        shape, (memfd,) = self._ask("open_session", work_capacity=RING)
         try:
             memory = mmap.mmap(memfd, 0, flags=mmap.MAP_SHARED | mmap.MAP_POPULATE)
         except OSError:
-            self._leaving.append((shape["slot"], shape["epoch"]))
+            self._leaving.add(shape["slot"], shape["epoch"])
             raise
         finally:
             os.close(memfd)
@@ -88,11 +85,11 @@ class Popping:
             if not lib.gateway_pop_open(self._gateway, what, held, ffi.new("struct session_shape *", shape)):
                 raise Full(f"cannot hand out to the group {wanted.group!r}: too many groups and topics are popped")
         except BaseException:
-            self._leaving.append((shape["slot"], shape["epoch"]))
+            self._leaving.add(shape["slot"], shape["epoch"])
             ffi.release(held)
             memory.close()
             raise
-        self._mapped[int(ffi.cast("uintptr_t", held))] = memory, held, (shape["slot"], shape["epoch"]), wanted.group
+        self._mapped[int(ffi.cast("uintptr_t", held))] = memory, held, wanted.group
 
     def notice(self, asked: Any, notice: Notice) -> Answer | None:
         """Has the client told when there is something to pop. Returns why it cannot be; LATER: it cannot be yet, as `open`."""
@@ -115,22 +112,10 @@ class Popping:
         return int(lib.gateway_pops_waiting(self._gateway, texts[0].slice, texts[1].slice, queue))
 
     def look(self) -> None:
-        """Closes the sessions of which the loop has no more use, each until the coordinator has answered; and those of which
-        nobody was told."""
+        """Closes the sessions of which the loop has no more use."""
         while lib.gateway_pop_over(self._gateway, self._end):
-            self._leaving.append((self._end.slot, self._end.epoch))
+            self._leaving.add(self._end.slot, self._end.epoch)
             self._part(self._unmap(int(ffi.cast("uintptr_t", self._end.memory))))
-        try:
-            if self._lost and self._clock() >= self._next_s:
-                kept = [*(names for _, _, names, _ in self._mapped.values()), *self._leaving]
-                self._ask("keep_sessions", kept=[list(names) for names in kept])
-                self._lost = False
-            while self._leaving and self._clock() >= self._next_s:
-                slot, epoch = self._leaving[0]
-                self._ask("close_session", slot=slot, epoch=epoch)
-                self._leaving.popleft()
-        except (OrbitError, OSError):
-            self._next_s = self._clock() + AGAIN_S  # each try may keep the loop waiting
 
     def acknowledge(self, asked: Any, done: Done) -> bool:
         """False: there is no memory."""
@@ -151,7 +136,7 @@ class Popping:
             self._unmap(address)
 
     def _unmap(self, address: int) -> str:
-        memory, held, _, group = self._mapped.pop(address)
+        memory, held, group = self._mapped.pop(address)
         ffi.release(held)
         memory.close()
         return group

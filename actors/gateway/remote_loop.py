@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from orbitmq.actors.actor import ActorError, CoreActor
 from orbitmq.actors.complaints import Complaints
 from orbitmq.actors.gateway.guard import Guard
+from orbitmq.actors.gateway.leaving import Leaving
 from orbitmq.actors.gateway.paused_groups import PausedGroups
 from orbitmq.actors.pages import PAGE_GATEWAY
 from orbitmq.actors.tree import Tree
@@ -44,6 +45,7 @@ class RemoteLoop(CoreActor):
         for each in others:
             lib.gateway_accept_at(self.handle, each.fileno())
         self._complaints = Complaints()
+        self._leaving = Leaving(self.ask)
         self._memory: mmap.mmap | None = None
         settings = tree.settings
         idle_ms = int(1000 * settings.connection_idle_s)
@@ -67,6 +69,7 @@ class RemoteLoop(CoreActor):
             raise ActorError(f"cannot watch the line of front {front}: {os.strerror(number)}", actor=self.kind, errno=number)
 
     def run(self, limit_ms: int) -> None:
+        self._leaving.look()
         if self._memory is None:
             self.attach()
         if self._guard is not None:
@@ -142,6 +145,7 @@ class RemoteLoop(CoreActor):
                 try:
                     control.keep(value, ANSWER_S)
                 except BaseException:
+                    self._leaving.add(value["slot"], value["epoch"])  # it may be kept all the same
                     for each in descriptors:
                         os.close(each)
                     raise

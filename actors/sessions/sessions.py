@@ -86,7 +86,7 @@ class Sessions:
     """The session table's owner.
 
     watch is called with each client process that gets its first session, and with a pidfd of it; forget with that pidfd when
-    its last session is gone; ended with each session when its end begins."""
+    its last session is gone; ended with each session that was offered, when its end begins."""
 
     def __init__(
         self, tree: Tree, keeper: DescriptorKeeper, watch: Callable[[ProcessId, int], None], forget: Callable[[int], None],
@@ -100,7 +100,6 @@ class Sessions:
         self._sessions: dict[int, Session] = {}
         self._closing: dict[int, Session] = {}
         self._pidfds: dict[ProcessId, int] = {}
-        self._epochs: dict[int, int] = {}  # by slot: the newest epoch of a session that its entry may never have had
         self._share = Share("sessions", SESSIONS_MAX, tree.settings.user_share_percent)
 
     def __iter__(self) -> Iterator[Session]:
@@ -119,7 +118,6 @@ class Sessions:
             state = lib.session_get_state(self._tree.control, slot)
             if state == lib.SESSION_FREE or shape.epoch != epoch:
                 # The predecessor died before it offered it, or between freeing and dropping it.
-                self._epochs[slot] = epoch
                 self._keeper.drop(kept.key)
                 os.close(memfd)
                 os.close(pidfd)
@@ -162,7 +160,8 @@ class Sessions:
         slot = self._free_slot(bool(sq_capacity))
         shape = self._entry(slot)
         # Never 0, and not one that anybody may still remember for this slot.
-        shape.epoch = self._epochs.get(slot, shape.epoch) % 0xFFFFFFFF + 1
+        shape.epoch = shape.epoch % 0xFFFFFFFF + 1
+        lib.session_claim_entry(self._tree.control, slot, shape.epoch)
         shape.slot, shape.window, shape.queue_capacity = slot, window, queue_capacity
         shape.sq_capacity, shape.message_max, shape.pid = sq_capacity, message_max, process.pid
         shape.work_capacity = work_capacity
@@ -177,7 +176,6 @@ class Sessions:
             os.close(memfd)
             raise
         crash_point("sessions_kept")
-        self._epochs[slot] = session.epoch
         self._sessions[slot] = session
         return session, memfd
 

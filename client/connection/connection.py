@@ -219,6 +219,12 @@ class Connection:
                     return self._asked(question, nested=True)
                 try:
                     return self._asked(question, nested=False)
+                except OrbitError:
+                    raise
+                except BaseException:
+                    if operation == "open_session":  # the end of the connection takes back a session that did not come
+                        self._drop_line()
+                    raise
                 finally:
                     if self._line is not None and not self._line.socket.whole and turns is self._turns:
                         self._drop_line()
@@ -262,9 +268,9 @@ class Connection:
             try:
                 line.keep(shape, _left(question.deadline))
             except OSError:
-                # Another one is opened. Nobody knows whether the coordinator has kept this one before it died.
-                question.opened.remove(session)
+                # Another one may be opened. Nobody knows whether the coordinator has kept this one.
                 self._notes.append(session.closing)
+                question.opened.remove(session)
                 _close(descriptors)
                 raise
         return answer

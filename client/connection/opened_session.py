@@ -43,7 +43,7 @@ def closing_of(attachment: Attachment, shape: dict[str, Any]) -> Note:
 
 
 def session_handle(connection: Connection, attachment: Attachment, shape: dict[str, Any], memory: mmap.mmap) -> SessionHandle:
-    """The handle of a session that was just opened; `memory` is unmapped with it."""
+    """The handle of a session that was just opened; `memory` is unmapped when it is closed, or with it."""
     held = ffi.from_buffer("uint8_t[]", memory, require_writable=True)
     pid = os.getpid()
     closed = False
@@ -65,12 +65,13 @@ def session_handle(connection: Connection, attachment: Attachment, shape: dict[s
 
     def end(tell: Callable[[], None]) -> None:
         nonlocal closed
-        if closed:
-            return
         # An exception of a signal handler in the middle of this: the handle's end tells it again, which does no harm.
-        if os.getpid() == pid and attachment.alive():
+        if not closed and os.getpid() == pid and attachment.alive():
             tell()
         closed = True
+
+    def close() -> None:
+        end(ask)
         ffi.release(held)
         with suppress(BufferError):
             memory.close()
@@ -83,7 +84,7 @@ def session_handle(connection: Connection, attachment: Attachment, shape: dict[s
         wake_address=attachment.wake_address,
         supervisor_fd=attachment.supervisor_fd,
         generation=attachment.generation,
-        close=lambda: end(ask),
+        close=close,
         leave=lambda: end(leave),
         **shape,
     )

@@ -7,6 +7,7 @@ session asks the opener for another one. All addresses may differ then, so they 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -23,8 +24,9 @@ class SessionHandle:
 
     Addresses are those of mappings in this process. `supervisor_fd` is a pidfd, readable once the broker has died; -1 if nobody
     watches. `close` gives the session back and unmaps it. It must be harmless to call it again, after the broker's death, or in
-    a forked child. No thread may use the addresses after it. `leave` does the same for a finalizer, which may wait for nothing:
-    the broker is told later, when that is possible. A handle that nobody has any more does that by itself.
+    a forked child. No thread may use the addresses after it. `leave` is for a finalizer, which may wait for nothing: the
+    broker is told later, when that is possible, and the mapping stays as long as somebody has the handle. A handle that nobody
+    has leaves by itself.
     """
 
     address: int
@@ -46,7 +48,8 @@ class SessionHandle:
     work_capacity: int = 0
 
     def __del__(self) -> None:
-        self.leave()
+        with suppress(AttributeError):  # it was never made as a whole
+            self.leave()
 
 
 class SessionOpener(Protocol):

@@ -211,7 +211,7 @@ class ConsumerSession(Shown):
                 self._member.enter(handle, self._assignment)
         except BaseException:
             self._handle = None
-            handle.close()
+            handle.leave()  # what has been made keeps its memory mapped
             raise
         self._stale = False
 

@@ -212,16 +212,13 @@ class Producer(Shown, ProducerBase):
         handle = open_session(
             window=self._window, sq_capacity=ring_capacity(self._message_max, self._window), message_max=self._message_max
         )
-        try:
-            self._attach(handle)
-        except BaseException:
-            handle.close()
-            raise
         self._generation = handle.generation
-        self._absent = None
         settings = lib.control_settings(ffi.cast("struct control *", handle.control_address))
         self._store = Path(ffi.string(settings.store).decode(errors="surrogateescape"))
         self._log_file_size = int(settings.log_file_size)
+        # Last: if a signal handler strikes at its end, the producer is complete. It has the handle then, which stays mapped.
+        self._attach(handle)
+        self._absent = None
 
     def _prepare_waiting(self, topic: str) -> None:
         """The broker does not have this topic yet, in which the message is to wait. Raises: NotReadyError; what the broker

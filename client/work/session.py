@@ -435,7 +435,7 @@ class WorkSession(Shown):
                 self._handle = handle
         except BaseException:
             if self._handle is not handle:  # Ctrl-C may come just after
-                handle.close()
+                handle.leave()  # the line, which may be entered already, keeps its memory mapped
             raise
 
     # ---- the session; the lock is held

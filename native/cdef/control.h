@@ -61,6 +61,7 @@ uint64_t control_rising(const struct control *control);
 void control_set_allocated(struct control *control, uint64_t end, uint32_t error);
 void control_raise_min_offset(struct control *control, uint64_t log_min);
 
+void session_claim_entry(struct control *control, uint32_t slot, uint32_t epoch);
 void session_open_entry(struct control *control, int32_t descriptor, uint64_t inode, const struct session_shape *shape);
 void session_set_state(struct control *control, uint32_t slot, uint32_t state);
 bool session_move_state(struct control *control, uint32_t slot, uint32_t from, uint32_t to);

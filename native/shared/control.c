@@ -223,6 +223,15 @@ static void sessions_changed(struct control *control)
     atomic_fetch_add_explicit(&control->sessions_version, 1, memory_order_release);
 }
 
+void session_claim_entry(struct control *control, uint32_t slot, uint32_t epoch)
+{
+    assert(slot < SESSIONS_MAX && epoch != 0);
+    struct session_entry *entry = &control->sessions[slot];
+    assert(atomic_load_explicit(&entry->state, memory_order_relaxed) == SESSION_FREE);
+    /* No fence: a process that copies the old entry meanwhile sees that its epoch has changed, or nothing of this. */
+    entry->shape.epoch = epoch;
+}
+
 void session_open_entry(struct control *control, int32_t descriptor, uint64_t inode, const struct session_shape *shape)
 {
     assert(shape->slot < SESSIONS_MAX && shape->epoch != 0);

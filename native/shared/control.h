@@ -245,8 +245,10 @@ void control_set_allocated(struct control *control, uint64_t end, uint32_t error
  * removed. */
 void control_raise_min_offset(struct control *control, uint64_t log_min);
 
-/* The coordinator: session_open_entry fills a FREE entry and makes it READY; session_set_state moves it on. Both raise
- * sessions_version. */
+/* The coordinator: session_claim_entry notes in a FREE entry that this epoch has been given to a session, which may never be in
+ * the entry: the epoch is not given again. session_open_entry fills a FREE entry and makes it READY; session_set_state moves it
+ * on. These two raise sessions_version. */
+void session_claim_entry(struct control *control, uint32_t slot, uint32_t epoch);
 void session_open_entry(struct control *control, int32_t descriptor, uint64_t inode, const struct session_shape *shape);
 void session_set_state(struct control *control, uint32_t slot, uint32_t state);
 /* Moves an entry on only from the state that the caller knows; false if somebody else was faster. If a handler's answer comes

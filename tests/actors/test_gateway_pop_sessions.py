@@ -15,8 +15,9 @@ from typing import Any, cast
 import pytest
 
 import orbitmq
+from orbitmq.actors.gateway.leaving import Leaving
 from orbitmq.actors.gateway.popping import LOOK_S, PARTING_S, Popping
-from orbitmq.errors import GroupInUse, NoPermission
+from orbitmq.errors import GroupInUse
 from orbitmq.native._core import ffi, lib
 from orbitmq.remoting.request import Wanted
 from tests.actors.pop_client import NOTIFICATION, Popper, one, send
@@ -121,31 +122,6 @@ def test_a_name_that_is_no_text(broker: orbitmq.Broker) -> None:
     assert sessions(broker) == before
 
 
-def test_sessions_of_which_nobody_was_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    """When an answer is lost, the coordinator is told which sessions there are, until it has answered. A coordinator that dies
-    so is in tests/crash/test_lost_answer.py."""
-    monkeypatch.setattr("orbitmq.actors.gateway.popping.lib", Unknown())
-    asked: list[tuple[str, object]] = []
-    error: Exception | None = ConnectionResetError()
-
-    def ask(operation: str, **fields: object) -> Any:
-        asked.append((operation, fields.get("kept")))
-        if error is not None:
-            raise error
-        return None, ()
-
-    popping = Popping(None, cast(Any, None), cast(Any, ask), lambda: now_s)
-    popping._mapped[1] = mmap.mmap(-1, 1), None, (5, 6), "h"
-    now_s = 0.0
-    with pytest.raises(ConnectionResetError):
-        popping.open(Wanted("g", "t", False, "", [], "", False, False))
-    popping.look()
-    error, now_s = None, 100.0
-    popping.look()
-    popping.look()
-    assert asked == [("open_session", None), *[("keep_sessions", [[5, 6]])] * 2]
-
-
 def test_a_session_that_is_about_to_be_gone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Goal: while a session that had joined the group with another order is being closed, a pop is not refused. The coordinator
     is asked again, for some seconds, but not all the time."""
@@ -161,7 +137,8 @@ def test_a_session_that_is_about_to_be_gone(monkeypatch: pytest.MonkeyPatch) -> 
         os.truncate(memory, mmap.PAGESIZE)
         return {"slot": 5, "epoch": 6}, (memory,)
 
-    popping = Popping(None, cast(Any, SimpleNamespace(generation=1)), cast(Any, ask), lambda: now_s)
+    leaving = Leaving(cast(Any, ask))
+    popping = Popping(None, cast(Any, SimpleNamespace(generation=1)), cast(Any, ask), leaving, lambda: now_s)
     wanted, now_s = Wanted("g", "t", False, "", [], "", False, True), 100.0
     with pytest.raises(GroupInUse):
         popping.open(wanted)
@@ -174,7 +151,7 @@ def test_a_session_that_is_about_to_be_gone(monkeypatch: pytest.MonkeyPatch) -> 
     with pytest.raises(GroupInUse):  # a local worker is in the way, too
         popping.open(wanted)
     pids = [os.getpid()]
-    popping._mapped[1] = mmap.mmap(-1, 1), None, (7, 8), "g"
+    popping._mapped[1] = mmap.mmap(-1, 1), None, "g"
     with pytest.raises(GroupInUse):  # or those who pop
         popping.open(wanted)
     del popping._mapped[1]
@@ -186,15 +163,6 @@ def test_a_session_that_is_about_to_be_gone(monkeypatch: pytest.MonkeyPatch) -> 
     with pytest.raises(GroupInUse):
         popping.open(wanted)
     assert list(popping._parting) == ["h"], "what is over is forgotten"
-
-
-def test_who_may_say_which_sessions_there_are(broker: orbitmq.Broker) -> None:
-    """Only the gateway; and only its own end."""
-    before = len(until(lambda: broker.status().sessions, "the gateway's own"))
-    with broker.work_session("h", ["t"]) as worker:
-        with pytest.raises(NoPermission, match="only the broker's gateway"):
-            worker._opener.ask("keep_sessions", kept=[])
-        assert len(broker.status().sessions) == before + 1
 
 
 class Unknown:
@@ -235,25 +203,27 @@ def test_sessions_are_closed_until_the_coordinator_has_answered(monkeypatch: pyt
                 return False
             end.slot, end.epoch = ends.pop(0)
             end.memory = memory
-            mapped = mmap.mmap(-1, 1), ffi.from_buffer(bytearray(1)), (end.slot, end.epoch), "g"
+            mapped = mmap.mmap(-1, 1), ffi.from_buffer(bytearray(1)), "g"
             popping._mapped[int(ffi.cast("uintptr_t", memory))] = mapped
             return True
 
     def ask(operation: str, **fields: object) -> Any:
-        asked.append((operation, fields["kept"]) if "kept" in fields else tuple(fields.values()))
+        asked.append(tuple(fields.values()))
         if not answers:
             raise TimeoutError
         return None, ()
 
     monkeypatch.setattr("orbitmq.actors.gateway.popping.lib", Core())
-    popping = Popping(None, cast(Any, None), cast(Any, ask), lambda: now_s)
+    leaving = Leaving(cast(Any, ask), lambda: now_s)
+    popping = Popping(None, cast(Any, None), cast(Any, ask), leaving)
     for _ in range(3):
         popping.look()
+        leaving.look()
     assert (asked, ends, popping._mapped) == ([(0, 10)], [], {})
     now_s, answers = 100.0, True
-    popping.look()
+    leaving.look()
     assert asked == [(0, 10), (0, 10), (1, 11), (2, 12)]
-    popping.look()
+    leaving.look()
     assert len(asked) == 4
 
 

@@ -47,6 +47,11 @@ class ComposedBroker(ComposedStore):
         memory = self._segment("struct session *", size)
         lib.session_init(memory, shape, 1)
         self.sessions[slot] = (memory, shape)
+
+        def end() -> None:
+            if slot not in self.closed:
+                self.closed.append(slot)
+
         return SessionHandle(
             address=address(memory),
             size=size,
@@ -62,8 +67,8 @@ class ComposedBroker(ComposedStore):
             queue_capacity=queue_capacity,
             pid=os.getpid(),
             generation=1,
-            close=lambda: self.closed.append(slot),
-            leave=lambda: self.closed.append(slot),
+            close=end,
+            leave=end,
         )
 
     def send(self, body: bytes) -> None:

@@ -111,6 +111,8 @@ def struck_at(number: int, work: Callable[[], Any]) -> tuple[bool, bool]:
 def strike_everywhere(work: Callable[[], Any], check: Callable[[], Any], step: int = 1) -> int:
     """Repeats the work, struck at one place after the other; `check` checks the state after each. Returns how often it was
     struck. step: 1: at every place; more: at every so many places, others each time."""
+    work()  # imports what it imports only once, which would be places of the first tries alone
+    check()
     struck = 0
     first = random.randrange(step) + 1
     print(f"struck at places {first}, {first + step}, ...")

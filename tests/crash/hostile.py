@@ -401,12 +401,12 @@ OPERATIONS = (
     "hello", "wake_words", "open_session", "close_session", "create_topic", "adopt_topic", "topics", "join_group", "assignment",
     "leave_group", "committed", "status", "groups", "clients", "reset_group", "speak_for_group", "pause_group", "delete_group",
     "report_group", "shape_group", "permit", "purge_topic", "delete_topic", "lock_queues", "unlock_queues", "keep_session",
-    "keep_sessions", "perform", "__init__", "_session", "serve", "take_back", "no such thing",
+    "perform", "__init__", "_session", "serve", "take_back", "no such thing",
 )  # fmt: skip
 FIELDS = (
     "pid", "started", "window", "sq_capacity", "queue_capacity", "message_max", "slot", "epoch", "name", "queues", "perm",
     "group", "topics", "start", "id", "retention_hours", "durability",
-    "offsets", "paused", "floors", "broadcast", "locked", "owner", "lease_ms", "settings", "kept",
+    "offsets", "paused", "floors", "broadcast", "locked", "owner", "lease_ms", "settings",
 )  # fmt: skip
 
 

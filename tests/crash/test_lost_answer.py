@@ -1,7 +1,7 @@
-"""Goal: a session that the coordinator has opened for the gateway, and of which the gateway was not told, does not stay open.
+"""Goal: a session that the coordinator has opened for the gateway does not stay open if the gateway cannot have it.
 
-Method: the coordinator is killed when it has offered the session, and has not answered yet. Its successor takes the session
-over; the gateway asks it to close what it does not know."""
+Method: the coordinator is killed when it has opened the session, or when it keeps it, and has not answered yet. Its successor
+knows nothing of the first one; it takes the second one over, and the gateway asks for its end."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ def load(tmp_path: Path) -> Iterator[Load]:
     made.close()
 
 
-def test_the_coordinator_dies_before_it_answers(load: Load) -> None:
+@pytest.mark.parametrize("point", ["sessions_kept", "sessions_offered"])
+def test_the_coordinator_dies_before_it_answers(load: Load, point: str) -> None:
     client = load.client
 
     def sessions() -> set[tuple[int, int]]:
@@ -38,12 +39,12 @@ def test_the_coordinator_dies_before_it_answers(load: Load) -> None:
     with Popper(listens, "g", "t") as popper, Popper(listens, "h", "t") as other:
         until(lambda: popper.pop(poll_ms=1) == [] and len(sessions()) == 2, "the group to begin; one session is for sending")
         before = sessions()
-        load.plan.arm("sessions_offered")
+        load.plan.arm(point)
         assert other.remote.ask(POP, **other.pop_fields()).code == SYSTEM_ERROR
-        assert load.plan.victim("sessions_offered")
+        assert load.plan.victim(point)
         load.plan.disarm()
         # That of the group may end too: nobody has popped for it meanwhile.
-        until(lambda: sessions() <= before, "the session of which nobody was told to be closed")
+        until(lambda: sessions() <= before, "the end of the session that the gateway does not have")
         with client.producer() as producer:
             producer.send("t", b"x")
         assert popper.ack(one(popper)) == SUCCESS, "those of which it was told stay"
