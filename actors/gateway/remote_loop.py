@@ -3,6 +3,7 @@ operator."""
 
 from __future__ import annotations
 
+import errno
 import mmap
 import os
 import socket
@@ -142,6 +143,8 @@ class RemoteLoop(CoreActor):
             control.greet(ANSWER_S)
             value, descriptors = control.ask(operation, ANSWER_S, **fields)
             if operation == "open_session":
+                if not descriptors:  # the kernel leaves it out if this process has none left
+                    raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
                 try:
                     control.keep(value, ANSWER_S)
                 except BaseException:

@@ -222,8 +222,8 @@ class Connection:
                 except OrbitError:
                     raise
                 except BaseException:
-                    if operation == "open_session":  # the end of the connection takes back a session that did not come
-                        self._drop_line()
+                    if operation == "open_session" and not question.opened:
+                        self._drop_line()  # the end of the connection takes back a session that did not come
                     raise
                 finally:
                     if self._line is not None and not self._line.socket.whole and turns is self._turns:

@@ -65,13 +65,17 @@ def session_handle(connection: Connection, attachment: Attachment, shape: dict[s
 
     def end(tell: Callable[[], None]) -> None:
         nonlocal closed
-        # An exception of a signal handler in the middle of this: the handle's end tells it again, which does no harm.
+        # If a signal handler's exception comes in the middle of this, it is told again, which does no harm.
         if not closed and os.getpid() == pid and attachment.alive():
             tell()
         closed = True
 
     def close() -> None:
-        end(ask)
+        try:
+            end(ask)
+        except BaseException:  # of a signal handler
+            connection.note(note)
+            raise
         ffi.release(held)
         with suppress(BufferError):
             memory.close()

@@ -225,6 +225,7 @@ class ConsumerSession(Shown):
         handle, self._handle, self._stale = self._handle, None, True
         if handle is None:
             return
+        mapped = True
         try:
             if self._member is None:
                 self._kept = self._assignment.positions()
@@ -235,8 +236,14 @@ class ConsumerSession(Shown):
             self._reader.close()
             if handle.pid == os.getpid():  # otherwise a thread of the parent's may have been waiting in it
                 self._hold.close()
+                mapped = self._finalized
         finally:
-            (handle.leave if self._finalized else handle.close)()
+            try:
+                # `interrupt` still writes there if the hold has not let go of it.
+                (handle.leave if mapped else handle.close)()
+            except BaseException:  # of a signal handler: closing again would find no session
+                handle.leave()
+                raise
 
     def _refresh(self, begin: bool = False) -> None:
         """Without a group: adds the queues that the topics have and this consumer does not read yet."""

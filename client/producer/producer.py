@@ -394,10 +394,15 @@ class Producer(Shown, ProducerBase):
     def retire(self) -> None:
         if self._checker is not None:
             self._checker.close()
-        super().retire()
-        if "_ends" in vars(self):
-            self.ends.retire()
-        self._retired.ring()  # threads that wait for a broker find the producer closed
+        # Whatever a signal handler interrupts: this producer counts as closed, and is not asked again.
+        try:
+            super().retire()
+        finally:
+            try:
+                if "_ends" in vars(self):
+                    self.ends.retire()
+            finally:
+                self._retired.ring()  # threads that wait for a broker find the producer closed
 
     def _forked(self) -> None:
         """In a forked child: the thread that was opening a session may not exist here."""
@@ -414,12 +419,14 @@ class Producer(Shown, ProducerBase):
         return f"of the broker {self._opener.name!r}, {state(self.closed)}"
 
     def __del__(self) -> None:
-        if not self.closed:
-            warn_unclosed(self, getattr(self, "_made_by", 0))
+        forgotten = not self.closed
+        # Now, while everything is whole: of garbage in a cycle, the session may be unmapped before C is asked to let go of it.
+        # And first, because a warning may be an error.
+        self._leave()
         if (checker := vars(self).get("_checker")) is not None:
             checker.leave()
-        # Now, while everything is whole: of garbage in a cycle, the session may be unmapped before C is asked to let go of it.
-        self._leave()
+        if forgotten:
+            warn_unclosed(self, getattr(self, "_made_by", 0))
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
         if error is None:

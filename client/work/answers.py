@@ -32,6 +32,7 @@ class Answers:
         self._link = link
         self._range_max = range_max
         self._sent: deque[tuple[int, Sequence[HandOut]]] = deque()  # (applied once so many are, which)
+        self._last: int | None = None  # how many were applied when the session ended
 
     @property
     def target(self) -> int:
@@ -40,7 +41,7 @@ class Answers:
 
     def applied(self) -> int:
         """How many the broker has applied."""
-        return int(lib.work_link_applied(self._link))
+        return int(lib.work_link_applied(self._link)) if self._last is None else self._last
 
     def put(
         self, kind: int, hand_outs: Sequence[HandOut], time_ms: int, make_room: Callable[[], None], *, told: bool = True,
@@ -89,9 +90,10 @@ class Answers:
         sent = (each for _, hand_outs in self._sent for each in hand_outs if each.delivery == tries)
         return [each for each in sent if each.slot == slot and each.opening == opening and each.offset in named]
 
-    def unapplied(self) -> list[HandOut]:
-        """Answers of which nobody knows whether they counted: their session has ended."""
-        applied = self.applied()
+    def end(self) -> list[HandOut]:
+        """The session ends, and its memory is not read any more. Returns the answers of which nobody knows whether they
+        count."""
+        self._last = applied = self.applied()
         return [each for target, hand_outs in self._sent if target > applied for each in hand_outs]
 
     def late(self, group: str, timeout: float | None) -> TimedOut:

@@ -25,7 +25,10 @@ class Line:
         self._close()
 
     def end(self) -> None:
+        """The broker is told at once."""
         self._ended = True
+        if self._sleepers:
+            self._handle.leave()
         self._close()
 
     def _close(self) -> None:

@@ -463,14 +463,19 @@ class WorkSession(Shown):
         self._answers = Answers(self._line.link, ring // 4)
 
     def _detach(self) -> None:
-        handle, self._handle = self._handle, None
+        handle = self._handle
         self._ready.clear()
         self._records.clear()
         if handle is None:
             return
-        self._refused.add(self._answers.unapplied())
-        self._reader.close()
-        self._line.end()
+        try:
+            self._handle = None
+            self._refused.add(self._answers.end())
+            self._reader.close()
+            self._line.end()
+        except BaseException:  # of a signal handler: closing again would find no session
+            handle.leave()
+            raise
 
     def _words(self) -> str:
         topics = ", ".join(map(repr, self.settings.topics))

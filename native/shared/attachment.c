@@ -78,8 +78,8 @@ static bool copy_entry(const struct session_entry *entry, uint32_t epoch, struct
     if (!entry_open(entry))
         return false;
     *copy = (struct entry_copy){entry->descriptor, entry->inode, entry->shape};
-    /* acquire: the copy before the second look. Pairs with the fence in session_open_entry: if anything in the copy is new,
-     * the state is seen FREE, or READY with the new epoch before it [E1, E2]. */
+    /* acquire: the copy before the second look. Pairs with the fences in session_claim_entry and session_open_entry: if
+     * anything in the copy is new, the state is seen FREE, or READY with the new epoch before it [E1, E2]. */
     atomic_thread_fence(memory_order_acquire);
     return entry_open(entry) && entry->shape.epoch == epoch && copy->shape.epoch == epoch;
 }

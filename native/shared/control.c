@@ -228,7 +228,8 @@ void session_claim_entry(struct control *control, uint32_t slot, uint32_t epoch)
     assert(slot < SESSIONS_MAX && epoch != 0);
     struct session_entry *entry = &control->sessions[slot];
     assert(atomic_load_explicit(&entry->state, memory_order_relaxed) == SESSION_FREE);
-    /* No fence: a process that copies the old entry meanwhile sees that its epoch has changed, or nothing of this. */
+    /* release: the FREE state before the new epoch, as in session_open_entry [E2] */
+    atomic_thread_fence(memory_order_release);
     entry->shape.epoch = epoch;
 }
 

@@ -204,6 +204,7 @@ def test_the_gateway_looks_for_silent_members() -> None:
     gateway: Any = Gateway.__new__(Gateway)
     gateway._memory, gateway.handle, gateway._run = object(), None, lambda handle, limit_ms: 0
     gateway._guard = gateway._door = None
+    gateway._leaving = SimpleNamespace(look=lambda: None)
     gateway._paused = SimpleNamespace(look=lambda: None)
     gateway._complain = gateway._commit = lambda: None
     gateway._check_backs = SimpleNamespace(look=lambda: None, pause_s=1.0)

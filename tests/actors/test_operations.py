@@ -17,6 +17,7 @@ from orbitmq.errors import ProtocolError
 class Peer:
     pid = 42
     greeted = False
+    offered = None
 
 
 def operations() -> Operations:

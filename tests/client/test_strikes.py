@@ -133,6 +133,33 @@ def test_questions(tmp_path: Path, question: str) -> None:
         until(lambda: not broker.status().sessions, "the end of all sessions")
 
 
+CLOSED: dict[str, Callable[[orbitmq.Client], Any]] = {
+    "producer": lambda client: client.producer(window=64, message_max=1024),
+    "consumer": lambda client: client.consumer("g", ["orders"]),
+    "worker": lambda client: client.work_session("w", ["orders"]),
+}
+
+
+@pytest.mark.parametrize("kind", CLOSED)
+def test_a_close(tmp_path: Path, kind: str) -> None:
+    """Struck, and closed again: it has no session any more, though the program has it."""
+    with small_broker(tmp_path) as broker:
+        broker.create_topic("orders", 2)
+        kept: list[Any] = []
+
+        def work() -> None:
+            made = CLOSED[kind](broker)
+            kept.append(made)
+            made.close()
+
+        def check() -> None:
+            for each in kept[-1:]:
+                each.close()
+            until(lambda: not broker.status().sessions, "the end of the session", look_ms=0)
+
+        assert strike_everywhere(work, check, step=4)
+
+
 def test_a_producer(tmp_path: Path) -> None:
     with ThreadBroker(tmp_path) as broker, ThreadPoolExecutor(1) as other:
         broker.topic("orders")
