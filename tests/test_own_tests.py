@@ -32,6 +32,7 @@ TESTED_BY: dict[str, str] = {
     "actors/work/filters.py": "tests/client/test_work_filter.py",
     "actors/work/registry.py": "tests/actors/test_work_model.py",
     "cli/last_words.py": "tests/cli/test_work.py",
+    "client/connection/opened_session.py": "tests/client/test_unmapped.py",
     "client/work/settings.py": "tests/client/test_work_filter.py",
     "client/work/tasks.py": "tests/client/test_work_run.py",
     "shm/sql_text.py": "tests/native/test_sql.py",

@@ -247,8 +247,7 @@ class WorkSession(Shown):
         if self._damaged is not None and not ready:
             damaged, self._damaged = self._damaged, None
             raise damaged
-        found: list[HandOut] = []
-        late: list[HandOut] = []
+        found, late = list[HandOut](), list[HandOut]()
         now = time.monotonic()
         while ready and len(found) < most:
             each = ready.popleft()
@@ -296,8 +295,7 @@ class WorkSession(Shown):
             self._read(slot, opening, first, part, tries, deadline)
 
     def _read(self, slot: int, opening: int, first: int, count: int, tries: int, deadline: float) -> None:
-        end = first + count
-        at = first
+        at, end = first, first + count
         while at < end:
             try:
                 messages = self._reader.range(self._cursor(slot), at, end - at)
@@ -482,9 +480,6 @@ class WorkSession(Shown):
         return f"of the broker {self._opener.name!r}, group {self.settings.group!r}, topics {topics}, {state(self._closing)}"
 
     def __del__(self) -> None:
-        if (handle := getattr(self, "_handle", None)) is not None:
-            with suppress(OrbitError, OSError):
-                handle.leave()
         if not getattr(self, "_closing", True):
             warn_unclosed(self, getattr(self, "_made_by", 0))
 
