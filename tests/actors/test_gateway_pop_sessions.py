@@ -17,6 +17,7 @@ import pytest
 import orbitmq
 from orbitmq.actors.gateway.leaving import Leaving
 from orbitmq.actors.gateway.popping import LOOK_S, PARTING_S, Popping
+from orbitmq.actors.gateway.remote_loop import RemoteLoop
 from orbitmq.errors import GroupInUse
 from orbitmq.native._core import ffi, lib
 from orbitmq.remoting.request import Wanted
@@ -225,6 +226,41 @@ def test_sessions_are_closed_until_the_coordinator_has_answered(monkeypatch: pyt
     assert asked == [(0, 10), (0, 10), (1, 11), (2, 12)]
     leaving.look()
     assert len(asked) == 4
+
+
+@pytest.mark.parametrize("came", [True, False])
+def test_a_session_that_the_gateway_cannot_have(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, came: bool) -> None:
+    """came: its memory did, and then nobody answers that it is kept. Otherwise the kernel left out the descriptor, for which
+    this process had no number. Only what may have been kept is given back by a question."""
+    memory = os.open(tmp_path, os.O_RDONLY)
+
+    class Line:
+        def __init__(self, *_: object) -> None: ...
+
+        def greet(self, _: float) -> None: ...
+
+        def close(self) -> None: ...
+
+        def ask(self, operation: str, _: float, **sizes: int) -> Any:
+            return {"slot": 5, "epoch": 6}, (memory,) if came else ()
+
+        def keep(self, shape: dict[str, int], _: float) -> None:
+            assert came
+            raise TimeoutError
+
+    monkeypatch.setattr("orbitmq.actors.gateway.remote_loop.ControlSocket", Line)
+    left: list[tuple[int, int]] = []
+    loop: Any = RemoteLoop.__new__(RemoteLoop)
+    loop.tree = SimpleNamespace(settings=SimpleNamespace(name="n"))
+    loop._leaving = SimpleNamespace(add=lambda *names: left.append(names))
+    with pytest.raises(TimeoutError if came else OSError, match=None if came else "Too many open files"):
+        loop.ask("open_session", work_capacity=8)
+    assert left == ([(5, 6)] if came else [])
+    if came:
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            os.fstat(memory)
+    else:
+        os.close(memory)
 
 
 def test_what_is_purged_is_in_nobodys_hands(broker: orbitmq.Broker, popper: Popper) -> None:

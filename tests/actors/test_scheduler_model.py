@@ -190,7 +190,8 @@ class DelayModel(RuleBasedStateMachine):
         return not self.cancels and set(self.sent) - cancelled <= found
 
     def teardown(self) -> None:
-        if not hasattr(self, "life"):
+        if not hasattr(self, "life"):  # it could not begin
+            shutil.rmtree(getattr(self, "root", ""), ignore_errors=True)
             return
         try:
             self.life.set_clocks(20 * LONG_MS, 20 * LONG_MS)

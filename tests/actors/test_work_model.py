@@ -197,7 +197,8 @@ class WorkModel(RuleBasedStateMachine):
     # ---- the end
 
     def teardown(self) -> None:
-        if not hasattr(self, "broker"):
+        if not hasattr(self, "broker"):  # it could not begin
+            shutil.rmtree(getattr(self, "root", ""), ignore_errors=True)
             return
         try:
             for who, worker in self.workers.items():

@@ -98,7 +98,8 @@ class ResetModel(RuleBasedStateMachine):
         self.work()
 
     def teardown(self) -> None:
-        if not hasattr(self, "broker"):
+        if not hasattr(self, "broker"):  # it could not begin
+            shutil.rmtree(getattr(self, "root", ""), ignore_errors=True)
             return
         try:
             self.worker.close()
